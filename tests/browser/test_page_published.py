@@ -23,7 +23,6 @@ from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
 from tests.servers.side_view import SIDE_VIEW
 from tileharvest.demo.publication import publish
-from tileharvest.demo.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,7 +166,7 @@ def sites(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         if shown is ANTS:
             plain_tiles(shared_maps, shown.version, folder / shown.name)
         elif shown is SIDEWAYS:
-            publish(World(), shown.version, date(2026, 11, 18), folder / shown.name, SIDE_VIEW)
+            publish(shown.version, date(2026, 11, 18), folder / shown.name, SIDE_VIEW)
         else:
             published(shared_maps, shown.name, shown.version, folder / shown.name)
     return folder

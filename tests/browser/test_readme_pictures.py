@@ -19,7 +19,6 @@ from tests.browser.viewed_maps import serving
 from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
 from tileharvest.demo.publication import publish
-from tileharvest.demo.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +45,7 @@ def test_the_pictures_of_the_readme(open_page: Callable[..., Page], tmp_path: Pa
     with nginx(site) as server:
         project.add_map("island", server.url, timezone="UTC")
         for number, day in enumerate(_DAYS, start=1):
-            publish(World(), number, date.fromisoformat(_DAYS[0]), site)
+            publish(number, date.fromisoformat(_DAYS[0]), site)
             project.crawl("island", day)
     folder = _PICTURES if os.environ.get("TILEHARVEST_PICTURES") == "1" else tmp_path
     with serving(project) as viewer:

@@ -14,10 +14,10 @@ from PIL import Image
 from tests.renderers.sites import PAGE, PublishedSite
 from tests.servers.side_view import SIDE_VIEW
 from tileharvest.demo.forms import FORMS, Form
-from tileharvest.demo.materials import MATERIALS
 from tileharvest.demo.publication import publish
 from tileharvest.demo.pyramid import FROM_ABOVE
-from tileharvest.demo.world import World
+from tileharvest.demo.sprites import MATERIALS
+from tileharvest.demo.world import landscape
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.layers import Layer
@@ -44,7 +44,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     @cache
     def published(form: Form) -> tuple[PublishedSite, Layer]:
         folder = tmp_path_factory.mktemp(name_of(form))
-        publish(World(), 1, FIRST_DAY, folder, form)
+        publish(1, FIRST_DAY, folder, form)
         site = PublishedSite(folder)
         description = MapDescription(name="m", url=f"{PAGE}{form.page}")
         (layer,) = asyncio.run(RENDERERS[form.renderer].probe(description, site)).layers
@@ -98,8 +98,8 @@ def test_every_image_that_is_published_is_a_tile(form: Form, published: Publishe
 @pytest.mark.parametrize("form", SEEN_FROM_ABOVE, ids=name_of)
 def test_blocks_lie_where_the_renderer_says(form: Form, published: Published) -> None:
     site, layer = published(form)
-    ground = World().landscape(1).ground
-    standing = {(x, z) for x, _, z in World().landscape(1).blocks}
+    ground, blocks = landscape(1)
+    standing = {(x, z) for x, _, z in blocks}
     level = [
         place
         for place in sorted(ground)
@@ -117,20 +117,20 @@ def test_blocks_lie_where_the_renderer_says(form: Form, published: Published) ->
 def test_in_a_side_view_the_sea_lies_where_mapcrafter_says(published: Published) -> None:
     """A block of it shows its top, where nothing that stands in front is higher."""
     site, layer = published(SIDE_VIEW)
-    landscape = World().landscape(1)
-    standing = {(x, z) for x, _, z in landscape.blocks}
+    ground, blocks = landscape(1)
+    standing = {(x, z) for x, _, z in blocks}
     open_sea = [
         (x, z)
-        for x, z in sorted(landscape.ground)
+        for x, z in sorted(ground)
         if all(
             (x, z + near) not in standing and column.height == 0
             for near in range(12)
-            if (column := landscape.ground.get((x, z + near))) is not None
+            if (column := ground.get((x, z + near))) is not None
         )
     ]
     for x, z in open_sea[:: len(open_sea) // 7]:
         *colour, opacity = colour_at(site, layer, x + 0.5, z + 0.5)
-        assert (tuple(colour), opacity) == (MATERIALS[landscape.ground[x, z].surface].top, 255)
+        assert (tuple(colour), opacity) == (MATERIALS[ground[x, z].surface].top, 255)
     assert open_sea[0][0] < 0 < open_sea[-1][0]
 
 

@@ -1,9 +1,8 @@
-"""The published folders of three days, looked at as files, and the prediction of what a visitor finds."""
+"""The published folders of three days, looked at as files."""
 
 from __future__ import annotations
 
 import io
-from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,9 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 from PIL import Image
 
-from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.forms import FORMS
 from tileharvest.demo.publication import publish
-from tileharvest.demo.world import World
+from tileharvest.demo.pyramid import changes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +48,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Snapshot]:
     folder = tmp_path_factory.mktemp("published")
     snapshots = []
     for day in (1, 2, 3):
-        publish(World(), day, FIRST_DAY, folder)
+        publish(day, FIRST_DAY, folder)
         snapshots.append(snapshot(folder))
     return snapshots
 
@@ -80,59 +79,32 @@ def test_a_new_day_replaces_only_what_differs(days: list[Snapshot], tmp_path: Pa
     for path in days[0].keys() & days[1].keys():
         one, other = days[0][path], days[1][path]
         assert (one.inode != other.inode) == (one[:2] != other[:2])
-    publish(World(), 3, FIRST_DAY, tmp_path)
+    publish(3, FIRST_DAY, tmp_path)
     (tmp_path / "index.html").write_text("mine")
     at_once = snapshot(tmp_path)
     assert {path: file[:2] for path, file in at_once.items()} == {p: file[:2] for p, file in days[2].items()}
-    publish(World(), 3, FIRST_DAY, tmp_path)
+    publish(3, FIRST_DAY, tmp_path)
     assert snapshot(tmp_path) == at_once
     assert (tmp_path / "index.html").read_text() == "mine"
 
 
-def harvested(days: list[Snapshot]) -> list[dict[str, int]]:
-    """Returns the outcomes of each day for a visitor who walks the folders and remembers them path by path.
-    The remembered paths move when the map grows."""
-    memory: dict[str, File | None] = {}
-    counted = []
-    for there, depth, before in zip(days, DEPTHS, (3, *DEPTHS), strict=False):
-        if depth > before:
-            memory = {MOVED[path[0]] + path[1:]: file for path, file in memory.items()}
-        # Times prove nothing while there is only one.
-        prunes = len({file.modified for file in memory.values() if file is not None}) > 1
-        found: dict[str, str] = {}
-        pending = list("0123")
-        while pending:
-            path = pending.pop()
-            found[path] = word(there.get(path), memory.get(path))
-            if path in there and len(path) < depth and not (prunes and found[path] == "ign"):
-                pending += [path + digit for digit in "0123"]
-        for path in [path for path, file in memory.items() if file is not None and path not in found]:
-            is_below = any(found.get(path[:length]) == "ign" for length in range(1, len(path)))
-            found[path] = "skip" if prunes and is_below else word(there.get(path), memory[path])
-        memory |= {path: there.get(path) for path, said in found.items() if said not in ("404", "skip")}
-        counted.append(dict(Counter(found.values())))
-    return counted
-
-
-def word(now: File | None, last: File | None) -> str:
-    if now is None:
-        return "404" if last is None else "gone"
-    if last is None:
-        return "add"
-    if (now.modified, len(now.content)) == (last.modified, len(last.content)):
-        return "ign"
-    return "nMod" if now.content == last.content else "upd"
-
-
-def test_the_prediction_is_what_a_walk_over_the_folders_finds(days: list[Snapshot]) -> None:
-    predicted = [{str(one): n for one, n in predicted_outcomes(World(), day).items()} for day in (1, 2, 3)]
-    assert predicted == harvested(days)
-    assert {one for day in predicted for one in day} == {"404", "ign", "skip", "nMod", "upd", "add", "gone"}
+def test_the_predicted_changes_are_those_of_the_files(days: list[Snapshot]) -> None:
+    before: dict[str, bytes] = {}
+    for day, there in enumerate(days, 1):
+        if DEPTHS[day - 1] > DEPTHS[max(0, day - 2)]:
+            before = {MOVED[path[0]] + path[1:]: content for path, content in before.items()}
+        now = {path: file.content for path, file in there.items() if path != "base"}
+        same = sum(before[path] == now[path] for path in before.keys() & now.keys())
+        assert changes(day, FORMS["overviewer"].cut) == {
+            "new": len(now.keys() - before.keys()),
+            "changed": len(now.keys() & before.keys()) - same,
+            "gone": len(before.keys() - now.keys()),
+            "same": same,
+        }
+        before = now
 
 
 @pytest.mark.parametrize("day", [0, 4])
 def test_a_day_that_the_world_does_not_have_is_refused(day: int, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"days 1 to 3, not {day}"):
-        publish(World(), day, FIRST_DAY, tmp_path)
-    with pytest.raises(ValueError, match="days 1 to 3"):
-        predicted_outcomes(World(), day)
+        publish(day, FIRST_DAY, tmp_path)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from tests.end_to_end.forking import ROOT
 from tileharvest.demo.publication import publish
-from tileharvest.demo.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +24,7 @@ _OWN: Final = 'CONCURRENT_REQUESTS = 3\nUSER_AGENT = "quotes (+http://quotes.exa
 def test_a_map_is_harvested_with_the_settings_of_the_project(
     tmp_path: Path, nginx: Callable[..., Nginx]
 ) -> None:
-    publish(World(), 1, date(2026, 11, 18), tmp_path / "site")
+    publish(1, date(2026, 11, 18), tmp_path / "site")
     server = nginx(tmp_path / "site")
     project = tmp_path / "project"
     shutil.copytree(

@@ -13,16 +13,15 @@ import pytest
 
 from tests.package.installed import PROJECT, ROOT, SUPPORTED, Installed
 from tests.servers.nginx import nginx
-from tileharvest.demo.prediction import predicted_outcomes
+from tileharvest.demo.__main__ import differences
+from tileharvest.demo.forms import FORMS
 from tileharvest.demo.publication import publish
-from tileharvest.demo.world import World
+from tileharvest.demo.pyramid import changes
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.tiles.outcomes import counts_as_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-WORLD: Final = World()
 DAY: Final = date(2026, 11, 18)
 
 
@@ -36,7 +35,7 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert packed == files
     endings = {name.rpartition(".")[2] for name in packed}
-    assert endings >= {"py", "lua", "js", "html", "typed"}
+    assert endings >= {"py", "lua", "js", "html", "json", "gz", "typed"}
 
 
 def test_the_wheel_names_the_pythons_it_is_for(wheel: Path) -> None:
@@ -52,7 +51,7 @@ def test_the_wheel_names_the_pythons_it_is_for(wheel: Path) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first day of the demo's world, as its renderer publishes it."""
     folder = tmp_path_factory.mktemp("site")
-    publish(WORLD, 1, DAY, folder)
+    publish(1, DAY, folder)
     return folder
 
 
@@ -67,8 +66,7 @@ def test_a_map_is_harvested_and_shown_in_any_folder(
         (folder / "maps.toml").write_text(f'[small]\nurl = "{server.url}"\n', encoding="utf-8")
         done = each_python.run(folder, "tileharvest", "harvest", "small", "-a", f"day={DAY}", "--json")
     (report,) = json.loads(done.stdout)
-    predicted = counts_as_plain(predicted_outcomes(WORLD, 1))
-    assert {outcome: count for outcome, count in report["counts"].items() if count} == predicted
+    assert differences(report["counts"], changes(1, FORMS["overviewer"].cut)) == []
     assert {file.name for file in folder.iterdir()} == {"maps.toml", "data"}
     with each_python.running(folder, "tileharvest", "serve", "--port", "0") as viewer:
         assert viewer.stdout is not None

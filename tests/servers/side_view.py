@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from tileharvest.demo.forms import MapcrafterForm
-from tileharvest.demo.materials import MATERIALS, below
 from tileharvest.demo.painter import FLOOR, blank
 from tileharvest.demo.pyramid import Cut, View
+from tileharvest.demo.sprites import MATERIALS, below
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from tileharvest.demo.materials import Colour
-    from tileharvest.demo.painter import Box, Drawing, Landscape
-    from tileharvest.demo.terrain import Place
+    from tileharvest.demo.painter import Box, Drawing
+    from tileharvest.demo.sprites import Colour
+    from tileharvest.demo.world import Landscape, Place
 
 ACROSS: Final = 12
 """Pixels of a block's width."""

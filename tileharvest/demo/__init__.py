@@ -1,8 +1,7 @@
 """A small world that changes from day to day, and the site that serves it.
 
-    terrain, structures -> world -> painter, chart -> pyramid -> publication -> server
-                                                             \\-> prediction
+    world -> painter -> pyramid -> publication, in the form of a renderer -> server
 
-`python -m tileharvest.demo` harvests three days of it and compares what each harvest found with what the
-world predicts. The same bytes are drawn every time.
+`python -m tileharvest.demo` harvests three days of it and compares what each harvest found with the tiles
+that were published. The same bytes are drawn every time.
 """

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.forms import FORMS
-from tileharvest.demo.prediction import predicted_outcomes
 from tileharvest.demo.publication import publish
+from tileharvest.demo.pyramid import changes
 from tileharvest.demo.server import serve
-from tileharvest.demo.world import DAYS, World
+from tileharvest.demo.world import DAYS
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,16 +103,15 @@ async def _run(data: Path, site: Path, form: Form) -> bool:
 async def _harvest_day(
     day: int, first_day: date, site: Path, form: Form, environment: Mapping[str, str]
 ) -> bool:
-    world, today = World(), first_day + timedelta(days=day - 1)
-    publish(world, day, first_day, site, form)
+    today = first_day + timedelta(days=day - 1)
+    publish(day, first_day, site, form)
     status, output = await _command(environment, "harvest", _MAP, "-a", f"day={today}")
     _say(output.rstrip())
     if status:
         _say(f"day {today}: the harvest ended with exit status {status}")
         return False
     _, listing = await _command(environment, "harvests", _MAP, "--json")
-    counts = json.loads(listing)[-1]["counts"]
-    differing = differences(counts, predicted_outcomes(world, day, form), form)
+    differing = differences(json.loads(listing)[-1]["counts"], changes(day, form.cut))
     _say(f"day {today}: " + (f"NOT as predicted: {', '.join(differing)}" if differing else "as predicted"))
     return not differing
 
@@ -126,11 +124,15 @@ async def _command(environment: Mapping[str, str], *arguments: str) -> tuple[int
     return process.returncode or 0, output.decode()
 
 
-def differences(found: Mapping[str, int], predicted: Mapping[Outcome, int], form: Form) -> list[str]:
-    """Returns each outcome that differs, with both numbers."""
-    compared = [one for one in Outcome if one is not Outcome.NOTHING or form.cut.is_square]
-    numbers = ((one, found.get(one.value, 0), predicted.get(one, 0)) for one in compared)
-    return [f"{word} {number} instead of {wanted}" for word, number, wanted in numbers if number != wanted]
+def differences(counts: Mapping[str, int], predicted: Mapping[str, int]) -> list[str]:
+    """Returns each number of tiles in which a harvest's counts differ from the prediction, with both."""
+    codes = {"new": ("add",), "changed": ("upd", "rep"), "gone": ("gone",), "same": ("ign", "nMod", "skip")}
+    found = {word: sum(counts.get(code, 0) for code in of) for word, of in codes.items()}
+    return [
+        f"{word} {number} instead of {predicted[word]}"
+        for word, number in found.items()
+        if number != predicted[word]
+    ]
 
 
 def how_to_see(data: Path) -> str:

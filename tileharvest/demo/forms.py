@@ -327,14 +327,15 @@ class XyzForm(Form):
         return {"tiles.json": json.dumps(said)}
 
 
-_ALL: Final = (
-    OverviewerForm,
-    MapcrafterForm,
-    SquaremapForm,
-    Pl3xMapForm,
-    BlueMapForm,
-    UnminedForm,
-    DynmapForm,
+_ALL: Final[Sequence[Form]] = (
+    OverviewerForm(),
+    MapcrafterForm(),
+    SquaremapForm(),
+    Pl3xMapForm(),
+    BlueMapForm(),
+    UnminedForm(),
+    DynmapForm(),
+    XyzForm(),
 )
-FORMS: Final[Mapping[str, Form]] = {form.renderer: form() for form in (*_ALL, XyzForm)}
+FORMS: Final[Mapping[str, Form]] = {form.renderer: form for form in _ALL}
 """By the renderer's name."""

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from PIL import Image
 
-from tileharvest.demo.materials import MATERIALS, below
-from tileharvest.demo.noise import chance
-from tileharvest.demo.sprites import SHADES, SIDE, VARIANTS, sprite
+from tileharvest.demo.sprites import MATERIALS, SHADES, SIDE, VARIANTS, below, chance, sprite
 
 if TYPE_CHECKING:
-    from tileharvest.demo.terrain import Column, Place
+    from collections.abc import Collection, Mapping
 
-Blocks: TypeAlias = Mapping[tuple[int, int, int], str]
-"""The name of each block's material, by x, height and z."""
+    from tileharvest.demo.world import Landscape, Place
+
 Box: TypeAlias = tuple[int, int, int, int]
 """The left, upper, right and lower edge of a picture, in pixels from the middle of the map; y grows down."""
 
@@ -35,13 +32,6 @@ _SUN_REACH: Final = 8
 """The blocks within which a thing can throw a shadow on a place. The sun stands at 45 degrees."""
 _STEP: Final = 0.08
 """The share by which a block is brighter, from above, for each block that it is higher than the next one."""
-
-
-class Landscape(NamedTuple):
-    """The ground and the blocks to draw. Every block stands over a place that has ground."""
-
-    ground: Mapping[Place, Column]
-    blocks: Blocks
 
 
 class Drawing(NamedTuple):

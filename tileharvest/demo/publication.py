@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.demo.forms import Form
-    from tileharvest.demo.world import World
 
 
-def publish(world: World, day: int, first_day: date, folder: Path, form: Form = FORMS["overviewer"]) -> None:
+def publish(day: int, first_day: date, folder: Path, form: Form = FORMS["overviewer"]) -> None:
     """Makes the folder's layer and configuration those of a day, and touches only what differs.
 
     `first_day` is the date of day 1. Other files in the folder are left alone. Raises ValueError for a day
     that the world does not have.
     """
-    depth, tiles, now = form.cut.depth(world, day), tiles_on(world, day, form.cut), _drawn_at(first_day, day)
+    tiles, depth, now = tiles_on(day, form.cut), form.cut.depth(day), _drawn_at(first_day, day)
     images = {form.path(tile, depth): drawn for tile, drawn in tiles.items()}
     if isinstance(form, SquareForm):
-        images[f"{form.folder}/base.png"] = whole_map(world, day, form.cut)
+        images[f"{form.folder}/base.png"] = whole_map(day, form.cut)
     files = {path: (form.bytes_of(one), _drawn_at(first_day, one.drawn)) for path, one in images.items()}
     files |= {path: (text.encode(), now) for path, text in form.files(Day(depth, now, tiles)).items()}
     for path, (content, modified) in files.items():

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from PIL import Image
 
 from tileharvest.demo.painter import aslant_box, box_from_above, painted_aslant, painted_from_above
+from tileharvest.demo.world import DEPTHS, SAVED_AGAIN, landscape
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tileharvest.demo.painter import Box, Drawing, Landscape
-    from tileharvest.demo.terrain import Place
-    from tileharvest.demo.world import World
+    from tileharvest.demo.painter import Box, Drawing
+    from tileharvest.demo.world import Landscape, Place
     from tileharvest.tiles.layers import Size
 
 TILE_SIDE: Final = 384
@@ -64,10 +64,9 @@ class Cut:
     def is_square(self) -> bool:
         return self.zooms is None
 
-    def depth(self, world: World, day: int) -> int:
-        """Returns how many zooms there are. Raises ValueError for a day that the world does not have."""
-        grown = world.depth(day)
-        return self.zooms or grown
+    def depth(self, day: int) -> int:
+        """Returns how many zooms there are on a day."""
+        return self.zooms or DEPTHS[day]
 
     def around(self, box: Box) -> list[tuple[Tile, tuple[int, int]]]:
         """Returns the tiles that show part of a box, each with its left and its upper edge."""
@@ -94,35 +93,48 @@ Tiles = Mapping[Tile, DrawnTile]
 
 
 @lru_cache(maxsize=6)
-def tiles_on(world: World, day: int, cut: Cut) -> Tiles:
+def tiles_on(day: int, cut: Cut) -> Tiles:
     """Returns all tiles that are published on a day.
 
-    This costs about 1.5 s of CPU for day 1, and half of that for each later day.
+    Raises ValueError for a day that the world does not have. It costs about 1.5 s of CPU for day 1, and half
+    of that for each later day.
     """
-    before = tiles_on(world, day - 1, cut) if day > 1 else {}
-    tiles = _deepest(world, day, before, cut)
+    before = tiles_on(day - 1, cut) if day > 1 else {}
+    tiles = _deepest(day, before, cut)
     level: Tiles = tiles
-    for _ in range(1, cut.depth(world, day)):
+    for _ in range(1, cut.depth(day)):
         level = _coarser(level, before, cut)
         tiles |= level
     return tiles
 
 
-def whole_map(world: World, day: int, cut: Cut) -> DrawnTile:
+def changes(day: int, cut: Cut) -> dict[str, int]:
+    """Returns how many tiles a harvest finds new, changed, gone and the same, after one of the day before."""
+    before, now = tiles_on(day - 1, cut) if day > 1 else {}, tiles_on(day, cut)
+    both = [now[tile].png == before[tile].png for tile in now.keys() & before.keys()]
+    return {
+        "new": len(now.keys() - before.keys()),
+        "changed": both.count(False),
+        "gone": len(before.keys() - now.keys()),
+        "same": both.count(True),
+    }
+
+
+def whole_map(day: int, cut: Cut) -> DrawnTile:
     """Returns the image above the first level, `base.png`. The grid has no name for it."""
-    tiles = tiles_on(world, day, cut)
-    return _composed([tiles.get(tile) for tile in first_level(world.depth(day))], cut)
+    tiles = tiles_on(day, cut)
+    return _composed([tiles.get(tile) for tile in first_level(DEPTHS[day])], cut)
 
 
 @lru_cache(maxsize=3)
-def _drawing(world: World, day: int, view: View) -> Drawing:
+def _drawing(day: int, view: View) -> Drawing:
     """Returns the picture of a day, which several renderers cut into tiles of several sizes."""
-    return view.drawing(world.landscape(day))
+    return view.drawing(landscape(day))
 
 
-def _deepest(world: World, day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
-    image, left, upper = _drawing(world, day, cut.view)
-    saved_again = world.saved_again(day)
+def _deepest(day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
+    image, left, upper = _drawing(day, cut.view)
+    saved_again = SAVED_AGAIN.get(day)
     drawn_again = {tile for tile, _ in cut.around(cut.view.box(saved_again))} if saved_again else set()
     tiles = {}
     for tile, (x, y) in cut.around((left, upper, left + image.width, upper + image.height)):

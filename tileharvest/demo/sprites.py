@@ -6,17 +6,35 @@ and its right face, each 12 pixels wide and 12 high. Rhombi that lie (12, 6) pix
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Final
+import json
+from functools import cache, lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from PIL import Image
 
-from tileharvest.demo.materials import MATERIALS
-from tileharvest.demo.noise import chance
-
 if TYPE_CHECKING:
-    from tileharvest.demo.materials import Colour, Material
+    from collections.abc import Mapping
 
+Colour: TypeAlias = tuple[int, int, int]
+
+
+class Material(NamedTuple):
+    """The look of one kind of block."""
+
+    top: Colour
+    side: Colour
+    grain: float
+    """The share by which the brightness differs from spot to spot."""
+    pattern: str
+    """How its faces are painted: `turf`, `rows`, `window`, `door`, `water`, or plain."""
+
+
+MATERIALS: Final[Mapping[str, Material]] = {
+    name: Material(tuple(look["top"]), tuple(look["side"]), look["grain"], look["pattern"])
+    for name, look in json.loads((resources.files(__package__) / "materials.json").read_bytes()).items()
+}
+"""All materials by name. Names that end in `_0`, `_1`, ... are a scale: water by depth, turf by lushness."""
 SIDE: Final = 24
 """Pixels along each edge of a sprite."""
 VARIANTS: Final = 4
@@ -29,6 +47,20 @@ _LIGHT: Final = {"top": 1.0, "left": 0.86, "right": 0.68}
 """The brightness of each face: the sun stands to the upper left."""
 _PANE: Final = (126, 178, 206)
 _WOOD: Final = (104, 72, 46)
+_MASK: Final = 0xFFFFFFFF
+
+
+@lru_cache(maxsize=1 << 16)
+def chance(seed: int, x: int, z: int) -> float:
+    """Returns a number from 0 up to, but not including, 1, that follows from a seed and a place.
+
+    The numbers of neighbouring places look independent of each other. The mixing steps are those of
+    `lowbias32` (C. Wellons, "Prospecting for Hash Functions").
+    """
+    n = (x * 0x1F123BB5 ^ z * 0x9E3779B1 ^ seed * 0x85EBCA6B) & _MASK
+    n = (n ^ n >> 16) * 0x7FEB352D & _MASK
+    n = (n ^ n >> 15) * 0x846CA68B & _MASK
+    return (n ^ n >> 16) / (_MASK + 1)
 
 
 @cache
@@ -78,3 +110,14 @@ def _painted(material: Material, variant: int, u: int, v: int, *, is_top: bool) 
         case "door" if not is_top and 2 <= u <= 9:
             return _WOOD, 0.85 if u % 3 == 2 else 1.0
     return colour, 1.0
+
+
+def below(surface: str, depth: int) -> str:
+    """Returns the material `depth` blocks under a column's surface, for the sides of cliffs. The depth is at
+    least 1."""
+    if surface.startswith("water"):
+        bed = 1 + int(surface[-1]) // 3
+        return surface if depth <= bed else "sand" if depth == bed + 1 else "stone"
+    if surface in ("stone", "snow") or depth > 2:
+        return "stone"
+    return "sand" if surface == "sand" else "earth"

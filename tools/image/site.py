@@ -12,7 +12,6 @@ from aiohttp import web
 
 from tileharvest.demo.publication import publish
 from tileharvest.demo.server import application
-from tileharvest.demo.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +31,7 @@ async def slowly(
 
 
 async def serve(folder: Path) -> None:
-    publish(World(), 1, datetime.now(UTC).date(), folder)
+    publish(1, datetime.now(UTC).date(), folder)
     for port in (FAST, SLOW):
         site = application(folder)
         if port == SLOW:

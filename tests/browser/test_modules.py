@@ -39,12 +39,11 @@ def as_object(tile: Tile) -> dict[str, int]:
 
 
 def test_the_grid_is_the_servers(call: Call) -> None:
-    """Names, parents and ancestors, and the tile at a point."""
+    """Names, ancestors, and the tile at a point."""
     tiles, chance = some_tiles(), random.Random(2)
     plain = [[as_object(tile)] for tile in tiles]
     assert call("grid.js", "tileName", plain) == [str(tile) for tile in tiles]
     assert call("grid.js", "parseTile", [[str(tile)] for tile in tiles]) == [one for (one,) in plain]
-    assert call("grid.js", "parent", plain) == [as_object(tile.parent()) for tile in tiles]
     for up in (0, 1, 3, 5):
         found = call("grid.js", "ancestor", [[as_object(tile), up] for tile in tiles])
         assert found == [as_object(tile.ancestor(up)) for tile in tiles]

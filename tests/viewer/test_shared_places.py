@@ -156,21 +156,6 @@ def test_what_is_not_there_is_said(client: Client, path: str, said: str) -> None
     assert said in reply.error
 
 
-def test_a_person_is_led_to_the_page_which_says_what_is_not_there(client: Client) -> None:
-    for path, target in (
-        (
-            "/s/no<where/2021-02-13/1,2,0",
-            "../../../#map=no%3Cwhere&amp;day=2021-02-13&amp;x=1&amp;z=2&amp;zoom=0",
-        ),
-        (f"/s/{MAP}/1980-01-01..never/1?layer=cave", "mode=swipe&amp;with=1980-01-01"),
-        (f"/s/{MAP}", f"../#map={MAP}"),
-    ):
-        reply = client.get(path, accept="text/html,*/*;q=0.8")
-        assert (reply.status, reply.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
-        assert target in reply.body.decode()
-        assert client.get(path).error
-
-
 def oembed(client: Client, path: str, **query: Any) -> Any:
     return client.get("/oembed", {"url": f"http://127.0.0.1{path}", **query})
 

@@ -46,7 +46,6 @@ from tileharvest.viewer.replies import (
 )
 from tileharvest.viewer.shared_places import (
     known_parameters,
-    lost_place,
     oembed,
     place_picture,
     shared_name,
@@ -347,14 +346,8 @@ class Application:
         return compressible(self._remembered(request, make, viewer), headers, request)
 
     def _shared_page(self, request: web.Request) -> web.Response:
-        names, query = request.match_info["names"].split("/"), known_parameters(_query(request))
-        try:
-            place = shared_place(self._served, names, query)
-        except RefusedError as lost:
-            if "text/html" not in request.headers.get("Accept", "") or lost.status != HTTPStatus.NOT_FOUND:
-                raise
-            body = lost_place(names, query).encode()
-            return reply(body, {"Content-Type": HTML, "Cache-Control": NEVER}, lost.status)
+        names = request.match_info["names"].split("/")
+        place = shared_place(self._served, names, known_parameters(_query(request)))
         body = place.html(self._address(place.outline.name, request)).encode()
         headers = {"Content-Type": HTML, "Cache-Control": AFTER_ASKING}
         return framed(compressible(body, headers, request), self._ancestors if place.is_embedded else ())

@@ -62,31 +62,20 @@ def not_modified(headers: Mapping[str, str]) -> web.Response:
 
 
 def knows(request: web.BaseRequest, tag: str) -> bool:
-    """Returns whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2).
-
-    `*` names every ETag, so call this only for a resource that exists. aiohttp's own parser would take the
-    ETag `"*"` for `*`.
-    """
-    return _said(request, "If-None-Match").strip() == "*" or is_named(request, tag)
+    """Returns whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2). `*` names
+    every ETag, so call this only for a resource that exists."""
+    return is_named(request, '"*"') or is_named(request, tag)
 
 
 def is_named(request: web.BaseRequest, tag: str) -> bool:
     """Returns whether If-None-Match names this ETag itself. `*` does not count."""
-    return tag in (part.strip().removeprefix("W/") for part in _said(request, "If-None-Match").split(","))
+    return any(tag == f'"{one.value}"' for one in request.if_none_match or ())
 
 
 def takes_gzip(request: web.BaseRequest) -> bool:
-    """Returns whether Accept-Encoding accepts gzip by its name. aiohttp looks for the letters only, and so
-    would send gzip also to clients that refuse it."""
-    for part in _said(request, "Accept-Encoding").split(","):
-        name, _, weight = part.partition(";")
-        if name.strip().lower() == "gzip":
-            return weight.replace(" ", "").rstrip("0") not in {"q=", "q=0."}
-    return False
-
-
-def _said(request: web.BaseRequest, name: str) -> str:
-    return ",".join(request.headers.getall(name, ()))
+    """Returns whether Accept-Encoding names gzip."""
+    accepted = request.headers.get("Accept-Encoding", "").lower().split(",")
+    return "gzip" in (part.partition(";")[0].strip() for part in accepted)
 
 
 def framed(response: web.Response, ancestors: tuple[str, ...]) -> web.Response:

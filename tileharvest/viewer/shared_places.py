@@ -53,7 +53,6 @@ _FARTHEST: Final = 180
 """A distance from the equator, in degrees of longitude, that lies beyond both poles of a map of the earth."""
 _ROOT: Final = "../../../"
 """The viewer's address, as seen from that of a shared place."""
-_ENGLISH: Final = "en"
 _PARAMETERS: Final = ("layer", "language", "embed")
 _WORDS: Final = {
     "en": {
@@ -138,10 +137,17 @@ class SharedPlace:
         }
         asked = urlencode({"url": self.address(viewer), "format": "json"})
         oembed = escape(f"{viewer}oembed?{asked}")
-        return _page(
-            self.language,
-            self.title,
-            page,
+        lines = (
+            "<!doctype html>",
+            f'<html lang="{self.language}" data-theme="auto" prefix="og: https://ogp.me/ns#">',
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{escape(self.title)}</title>",
+            f'<link rel="icon" href="{_ROOT}page/icon.svg" type="image/svg+xml">',
+            # In the viewer's colours: the page would else be white for the moment that it is seen.
+            f'<link rel="stylesheet" href="{_ROOT}page/style.css">',
+            f'<meta http-equiv="refresh" content="0; url={page}">',
             f'<meta name="description" content="{escape(self.description)}">',
             *(f'<meta property="{name}" content="{escape(value)}">' for name, value in meta.items()),
             '<meta name="twitter:card" content="summary_large_image">',
@@ -149,7 +155,9 @@ class SharedPlace:
             f'<main class="empty"><h1>{escape(self.title)}</h1>',
             f"<p>{escape(self.description)}</p>",
             f'<p><a href="{page}">{escape(self._words("open"))}</a></p></main>',
+            "",
         )
+        return "\n".join(lines)
 
     def oembed(self, viewer: str, most_wide: int, most_high: int, *, is_framed: bool) -> dict[str, Any]:
         """Returns the place in the form of oEmbed: a frame if other sites may show the viewer in one, else
@@ -176,38 +184,6 @@ class SharedPlace:
     def _words(self, key: str, **values: object) -> str:
         shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
         return _WORDS[self.language][key].format(**shown)
-
-
-def _page(language: str, title: str, target: str, *lines: str) -> str:
-    """Returns a page in the viewer's colours that leads a browser on to the target. It would else be white
-    for that moment."""
-    head = [
-        "<!doctype html>",
-        f'<html lang="{language}" data-theme="auto" prefix="og: https://ogp.me/ns#">',
-        '<meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        '<meta name="color-scheme" content="light dark">',
-        f"<title>{escape(title)}</title>",
-        f'<link rel="icon" href="{_ROOT}page/icon.svg" type="image/svg+xml">',
-        f'<link rel="stylesheet" href="{_ROOT}page/style.css">',
-        f'<meta http-equiv="refresh" content="0; url={target}">',
-    ]
-    return "\n".join((*head, *lines, ""))
-
-
-def lost_place(names: Sequence[str], query: Query) -> str:
-    """Returns a page for the address of a place that is not there. The viewer's page, to which it leads, says
-    what is not there and offers what is."""
-    map_name, days, place = (*names, "", "", "")[:3]
-    *before, day = days.split("..")
-    look = {"map": map_name, "day": day, **dict(zip(("x", "z", "zoom"), place.split(","), strict=False))}
-    look |= {name: value for name, value in query if name == "layer"}
-    if before:
-        look |= {"mode": "swipe", "with": before[0]}
-    target = (
-        f"{'../' * len(names) or './'}#{urlencode({name: value for name, value in look.items() if value})}"
-    )
-    return _page(_ENGLISH, "TileHarvest", escape(target))
 
 
 def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:

@@ -37,11 +37,6 @@ export function reachOf({ zoom }) {
   return 2 ** -zoom;
 }
 
-/** @param {Tile} tile @returns {Tile} the tile one level up that covers this one */
-export function parent(tile) {
-  return ancestor(tile, 1);
-}
-
 /**
  * @param {Tile} tile
  * @param {number} levels up, at least 0: then it is the tile itself
@@ -49,25 +44,6 @@ export function parent(tile) {
  */
 export function ancestor({ zoom, x, y }, levels) {
   return tileAt(x, y, zoom - levels);
-}
-
-/**
- * @param {Tile} tile
- * @returns {[Tile, Tile, Tile, Tile]} the four tiles one level deeper: upper left, upper right, lower left,
- *   lower right
- * @throws {RangeError} at zoom 0, which has none
- */
-export function children(tile) {
-  if (tile.zoom >= 0) throw new RangeError(`tile ${tileName(tile)} is at the deepest level: no children`);
-  const { x, y } = tile;
-  const zoom = tile.zoom + 1;
-  const half = 2 ** -zoom;
-  return [
-    { zoom, x: x - half, y: y + half },
-    { zoom, x: x + half, y: y + half },
-    { zoom, x: x - half, y: y - half },
-    { zoom, x: x + half, y: y - half },
-  ];
 }
 
 /**
@@ -152,30 +128,6 @@ export function cellOf({ zoom, x, y }) {
 }
 
 /**
- * A tile's path on a site, in Overviewer's digits.
- * @param {Tile} tile
- * @param {number} depth of the site
- * @returns {string} such as `/0/3/1`
- * @throws {RangeError} for a tile that such a site cannot have
- */
-export function pathOf(tile, depth) {
-  const level = depth + tile.zoom;
-  const side = 2 ** depth;
-  if (level < 1 || Math.abs(tile.x) >= side || Math.abs(tile.y) >= side) {
-    throw new RangeError(`tile ${tileName(tile)} lies outside a map of depth ${depth}`);
-  }
-  // Counted from the left and from the top edge, the digits of column and row in base 2 are the steps to the
-  // right and down.
-  const { column, row } = cellOf(tile);
-  const half = 2 ** (level - 1);
-  let path = "";
-  for (let step = half; step >= 1; step /= 2) {
-    path += `/${2 * bit(row + half, step) + bit(column + half, step)}`;
-  }
-  return path;
-}
-
-/**
  * The aligned block of tiles that a tile lies in, by default one of 16 x 16. Every tile of a block gives the same one.
  * @param {Tile} tile
  * @param {number} [levels] 2^levels tiles lie along its edge
@@ -190,9 +142,4 @@ export function chunkOf(tile, levels = CHUNK_LEVELS) {
 /** @param {number} coordinate @param {number} zoom */
 function isCentre(coordinate, zoom) {
   return Number.isSafeInteger(coordinate) && Math.abs((coordinate / 2 ** -zoom) % 2) === 1;
-}
-
-/** @param {number} value @param {number} power of two @returns {number} the digit of that power in base 2 */
-function bit(value, power) {
-  return Math.floor(value / power) % 2;
 }

@@ -48,6 +48,7 @@ def named(tmp_path: Path) -> list[str]:
         ([*DIFF, "map.png", "--max-pixels", "0"], 2, "leaves nothing to draw"),
         ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
         (["film", MAP, "film.avi"], 2, "film.avi is not a name for a film"),
+        (["publish", MAP, "out", "--days", "0"], 2, "--days 0 cannot be: write 1 or more"),
         (["publish", MAP, "out", "--zooms", "5"], 2, "are no zooms: write them as -5..0"),
         ([*ARCHIVE, "map.zip", "--area=90000,90000,90001,90001"], 2, "nothing was there in this area; "),
     ],
@@ -63,11 +64,9 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
 
 def test_one_thing_is_said_in_the_singular() -> None:
     out, day = Path("out"), FIRST
-    restored = restore._in_words(
-        out, day, Restored(1, 10, ["a.js"], missing=1, elsewhere=1, undated=1, later=1)
-    )
+    restored = restore._in_words(out, day, Restored(1, 10, ["a.js"], missing=1, elsewhere=1))
     assert restored[0] == f"out: 1 tile of {day}, 1 configuration file; 10 B"
-    assert [line[:7] for line in restored[1:]] == ["1 tile ", "1 file ", "1 file ", "1 file "]
+    assert [line[:7] for line in restored[1:]] == ["1 tile ", "1 file "]
     published = publish._in_words(out, Published(images=1, lists=1, removed=1, missing=1))
     assert "out: 1 image, 0 of them new; 1 list, 0 new;" in published
     assert "; 1 file removed that nothing names any more; 1 image not readable" in published
@@ -75,6 +74,6 @@ def test_one_thing_is_said_in_the_singular() -> None:
 
 
 def test_several_things_are_said_in_the_plural() -> None:
-    restored = restore._in_words(Path("out"), FIRST, Restored(2, 10, ["a.js", "b.js"], later=31_574))
+    restored = restore._in_words(Path("out"), FIRST, Restored(2, 10, ["a.js", "b.js"], missing=31_574))
     assert restored[0] == f"out: 2 tiles of {FIRST}, 2 configuration files; 10 B"
-    assert restored[1].startswith("31,574 files with a later time")
+    assert restored[1].startswith("31,574 tiles left out")

@@ -17,7 +17,7 @@ from pmtiles.reader import MmapSource, Reader, all_tiles
 
 from tests.end_to_end.real_maps import days
 from tests.export.island import island, noise, picture
-from tests.export.test_restored_tree import PastMap
+from tests.export.test_restored_tree import past_map
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
@@ -75,11 +75,11 @@ def test_an_overviewer_map_has_its_own_zooms_and_bytes(
     shared_maps: Path, tmp_path: Path, ending: str
 ) -> None:
     """Its tile of n digits has zoom n: what its own page shows at that zoom."""
-    past = PastMap(tmp_path, "antworld")
+    past = past_map(tmp_path, "antworld")
     site = published(shared_maps, "antworld", 1, tmp_path / "site")
-    past.add(site, date.fromisoformat(days(shared_maps, "antworld")[0]))
+    past.of_folder(site, date.fromisoformat(days(shared_maps, "antworld")[0]))
     path = tmp_path / f"map{ending}"
-    with History.open_read_only(past.url) as history:
+    with past.history as history:
         excerpt = excerpt_of(history, "antworld", Wanted())
         told = write_archive(ArchivePlan.of(excerpt, path, None), path, past.store, Count())
     layer = site / "world-lighting"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SIZE, THIRD, World, picture
 from tileharvest.errors import ConfigurationError
-from tileharvest.export.excerpt import Wanted, excerpt_of, period_of, zooms_between
+from tileharvest.export.excerpt import Wanted, excerpt_of, zooms_between
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
@@ -22,7 +22,6 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
-    from datetime import date
     from pathlib import Path
 
 SQUAREMAP = Projection((2 / 512, 0, 0, 0), (0, 0, -2 / 512, 0))
@@ -173,42 +172,6 @@ def test_a_map_of_the_earth_is_cut_by_degrees(tmp_path: Path) -> None:
     assert (found.width, found.height) == (256, 256)
 
 
-NEXT: Final = timedelta(days=1)
-
-
-@pytest.mark.parametrize(
-    ("text", "days"),
-    [
-        (None, (FIRST, THIRD)),
-        ("2", (SECOND, THIRD)),
-        ("99", (FIRST, THIRD)),
-        (f"{SECOND}..", (SECOND, THIRD)),
-        (f"..{SECOND}", (FIRST, SECOND)),
-        (f"{SECOND}", (SECOND, SECOND)),
-        # A period begins and ends with a harvest.
-        (f"{FIRST + NEXT}..9999-12-31", (SECOND, THIRD)),
-        (f"{FIRST}..{SECOND + NEXT}", (FIRST, SECOND)),
-    ],
-)
-def test_days_are_written_in_these_ways(history: History, text: str | None, days: tuple[date, date]) -> None:
-    assert period_of(map_outline(history, MAP), text) == days
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (f"{FIRST + NEXT}..{SECOND - NEXT}", f"the nearest harvests are of {FIRST} and {SECOND}$"),
-        (f"{THIRD + NEXT}..9999-12-31", f"the nearest harvests are of {THIRD}$"),
-        ("0", "0 is not a day"),
-        (f"{THIRD}..{FIRST}", "is later than the last"),
-        ("2001-01-01..", "before the history"),
-    ],
-)
-def test_what_are_no_days_is_refused(history: History, text: str, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words):
-        period_of(map_outline(history, MAP), text)
-
-
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [
@@ -221,9 +184,6 @@ def test_what_are_no_days_is_refused(history: History, text: str, words: str) ->
 )
 def test_zooms_are_written_in_these_ways(text: str | None, chosen: list[int]) -> None:
     assert zooms_between([-3, -2, -1, 0], text) == chosen
-
-
-@pytest.mark.parametrize("text", ["1", "-9", "..", "", "0..-2", "deep"])
-def test_what_are_no_zooms_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError):
-        zooms_between([-3, -2, -1, 0], text)
+    for wrong in ("1", "-9", "..", "", "0..-2", "deep"):
+        with pytest.raises(ConfigurationError):
+            zooms_between([-3, -2, -1, 0], wrong)

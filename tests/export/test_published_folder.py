@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import sqlite3
 from base64 import b64decode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder, published_lists
-from tileharvest.export.excerpt import Wanted, excerpt_of, period_of
+from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.published_folder import Published, Scope, held
 from tileharvest.export.published_lists import published_zooms
 from tileharvest.export.published_page import published_files
@@ -31,16 +30,16 @@ if TYPE_CHECKING:
 DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
 
 
-def scope(history: History, days: str | None = None, **wanted: Any) -> Scope:
-    """All of the first layer."""
-    first, last = period_of(map_outline(history, MAP), days)
-    excerpt = replace(excerpt_of(history, MAP, Wanted(day=last.isoformat(), **wanted)), first=first)
+def scope(history: History, days: int | None = None) -> Scope:
+    """The days of the last harvests, of all of the first layer."""
+    harvested = map_outline(history, MAP).days
+    excerpt = replace(excerpt_of(history, MAP, Wanted()), first=harvested[-(days or len(harvested))])
     return Scope([(excerpt, published_zooms(excerpt))], DESCRIBED)
 
 
-def publish(world: World, folder: Path, days: str | None = None, **wanted: Any) -> Published:
+def publish(world: World, folder: Path, days: int | None = None) -> Published:
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        return published_folder.publish(scope(history, days, **wanted), folder, world.store, Count())
+        return published_folder.publish(scope(history, days), folder, world.store, Count())
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -124,7 +123,7 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
     for name in ("CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"):
         (ours / name).parent.mkdir(parents=True, exist_ok=True)
         (ours / name).write_bytes(b"mine")
-    publish(small, ours, days="1")
+    publish(small, ours, days=1)
     found = files(ours)
     assert [name for name, body in found.items() if body == b"mine"] != []
     assert sum(body == b"mine" for body in found.values()) == 5
@@ -137,14 +136,14 @@ def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path
         held(tmp_path / "out"),
         pytest.raises(TileHarvestError, match=r"another .* publish is at work there; this one has written"),
     ):
-        publish(small, tmp_path / "out", days="1")
+        publish(small, tmp_path / "out", days=1)
     assert files(tmp_path / "out") == before
-    publish(small, tmp_path / "out", days="1")
+    publish(small, tmp_path / "out", days=1)
 
 
 def test_fewer_days_take_the_older_images_away(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
-    told = publish(small, tmp_path / "out", days="1")
+    told = publish(small, tmp_path / "out", days=1)
     shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
     expected = {path_of(str(one.image)) for one in shown if one is not None}
     assert named(files(tmp_path / "out"), "images") == expected
@@ -216,28 +215,18 @@ def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert len(named(files(tmp_path / "out"), "images")) == told.images - 1
 
 
-def test_two_images_that_would_have_one_name_are_refused(small: World, tmp_path: Path) -> None:
-    """As if the sha1 of two images began with the same 16 digits."""
+def test_two_images_that_would_have_one_name_are_refused(
+    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if names had a single digit, so that some of 40 images share one."""
     publish(small, tmp_path / "out")
     before = files(tmp_path / "out")
-    small.harvest(THIRD, {Tile(0, 5, 1): noise(4)})
-    last, first = (small.shown(Tile(0, x, 1), THIRD) for x in (5, 3))
-    assert last is not None
-    assert first is not None
-    old, _, extension = str(last.image).partition(".")
-    alike = str(first.image)[:16] + old[16:]
-    named = small.store.named(f"{old}.{extension}")
-    (small.data / "tiles" / alike[:2] / f"{alike}.{extension}").write_bytes(named)
-    with sqlite3.connect(small.history_file) as connection:
-        connection.execute("UPDATE versions SET sha1 = ? WHERE sha1 = ?", (alike, old))
-    with pytest.raises(
-        TileHarvestError, match=r"was not published, and what was .*: two different images .* have one name"
-    ):
+    small.harvest(THIRD, {Tile(0, 2 * number + 1, 3): noise(number) for number in range(40)})
+    monkeypatch.setattr(published_folder, "NAMED", 1)
+    with pytest.raises(TileHarvestError, match=r"what was .*: two different images .* one name"):
         publish(small, tmp_path / "out")
     after = files(tmp_path / "out")
     assert {name: after[name] for name in before} == before
-    # Each is published without the other.
-    assert publish(small, tmp_path / "new", days=f"{FIRST}..{SECOND}").images == 3
 
 
 def test_no_module_imports_one_that_waits_for_it() -> None:
@@ -262,7 +251,7 @@ def value_of(script: bytes) -> Any:
 
 
 def test_the_days_of_the_index_are_those_of_the_harvests(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out", days=str(SECOND))
+    publish(small, tmp_path / "out", days=1)
     index = (tmp_path / "out" / "index.html").read_text("utf-8")
     found = re.search(r'data-index="([0-9a-f]+)"', index)
     assert found is not None

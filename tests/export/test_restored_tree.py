@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sqlite3
 from contextlib import nullcontext
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -15,6 +14,7 @@ from PIL import Image, ImageChops, ImageStat
 from tests.end_to_end.real_maps import days
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
+from tests.importers.imports import Imports
 from tests.servers.published import published
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SIZE, World, picture
 from tests.viewer.building import URL as SITE
@@ -23,17 +23,12 @@ from tileharvest.export.picture_file import on_ground
 from tileharvest.export.restored_tree import PastSite, Restored, restore
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.importers.folder_import import SOURCE, import_folder
-from tileharvest.importers.imported_map import ImportedMap
 from tileharvest.maps.description import MapDescription
-from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    from tileharvest.history.imported_day import DayRecord
 
 URL: Final = "https://map.example.net/world/"
 VERSIONS: Final = {
@@ -54,40 +49,22 @@ NEVER_ASKED: Final = re.compile(
 """Files of these maps that no walk and no probe asks for."""
 
 
-class Watched(Count):
-    """What an import tells is nothing to these tests."""
-
-    def recorded(self, day: date, record: DayRecord) -> None: ...
-    def left_out(self, day: date, why: str) -> None: ...
-    def lacks(self, day: date, file: str, why: str) -> None: ...
+def past_map(folder: Path, name: str, **keys: object) -> Imports:
+    """A map whose versions are imported, to be restored."""
+    put_empty_history(folder / "history.sqlite")
+    return Imports(folder, MapDescription(name=name, url=URL, **keys))  # type: ignore[arg-type]
 
 
-class PastMap:
-    """Versions of a shared map, imported, and a way to restore them."""
-
-    def __init__(self, folder: Path, name: str, url: str = URL, **keys: object) -> None:
-        self.folder = folder
-        self.store = FileStore(folder / "tiles")
-        self.description = MapDescription(name=name, url=url, **keys)  # type: ignore[arg-type]
-        put_empty_history(folder / "history.sqlite")
-        self.watch = Count()
-        """Of the last restoration."""
-        self.url = f"sqlite:///{folder / 'history.sqlite'}"
-
-    def add(self, site: Path, day: date) -> None:
-        with History.open(self.url) as history:
-            images = self.store
-            imported = ImportedMap(self.description, history, images, SOURCE, lambda: datetime.now(UTC))
-            asyncio.run(import_folder(imported, site, day, Watched()))
-
-    def restored(self, day: date, target: Path, most: int | None = None) -> Restored:
-        """With room for so many bytes of a file on the disk."""
-        with History.open_read_only(self.url) as history:
-            outline = map_outline(history, self.description.name)
-            past = PastSite.on(history, self.description, outline, day)
-            self.watch = Count()
-            with nullcontext() if most is None else most_bytes_of_a_file(most):
-                return restore(past, self.store, target, self.watch)
+def restored(past: Imports, day: date, target: Path, most: int | None = None) -> Restored:
+    """Restores the map, with room for so many bytes of a file on the disk."""
+    watch = Count()
+    with past.history as history:
+        outline = map_outline(history, past.description.name)
+        site = PastSite.on(history, past.description, outline, day)
+        with nullcontext() if most is None else most_bytes_of_a_file(most):
+            told = restore(site, past.store, target, watch)
+    assert watch.done == watch.expected
+    return told
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -102,15 +79,16 @@ def times(folder: Path, names: Mapping[str, bytes]) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path, tmp_path: Path) -> None:
-    past, of_versions = PastMap(tmp_path, name), {}
+    assert {one.parent.name for one in shared_maps.glob("*/versions.json")} == VERSIONS.keys()
+    past, of_versions = past_map(tmp_path, name), {}
     for version in VERSIONS[name]:
         site = published(shared_maps, name, version, tmp_path / f"site-{version}")
         day = date.fromisoformat(days(shared_maps, name)[version - 1])
-        past.add(site, day)
+        past.of_folder(site, day)
         of_versions[day] = site
     for number, (day, site) in enumerate(of_versions.items()):
         target = tmp_path / f"restored-{day}"
-        told = past.restored(day, target)
+        told = restored(past, day, target)
         found, expected = files(target), files(site)
         wholes = list(target.rglob("base.png"))
         assert len(wholes) == len(list(site.rglob("base.png")))
@@ -123,7 +101,7 @@ def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path,
         assert [one for one in expected.keys() - found.keys() if not NEVER_ASKED.fullmatch(one)] == []
         assert [one for one, body in found.items() if expected[one] != body] == []
         assert told.tiles + len(told.files) == len(found)
-        assert (told.missing, told.elsewhere, told.undated) == (0, 0, 0)
+        assert (told.missing, told.elsewhere) == (0, 0)
         if number == 0:
             assert times(target, found) == times(site, found)
 
@@ -139,16 +117,15 @@ def differs_by(one: Path, other: Path) -> float:
 
 def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_path: Path) -> None:
     """Of a map of depth 5 zoom -4 has the tiles of one digit."""
-    past = PastMap(tmp_path, "alexjj", zooms=(-3, -3))
+    past = past_map(tmp_path, "alexjj", zooms=(-3, -3))
     site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    past.add(site, date(2016, 10, 6))
-    told = past.restored(date(2016, 10, 6), tmp_path / "restored")
+    past.of_folder(site, date(2016, 10, 6))
+    told = restored(past, date(2016, 10, 6), tmp_path / "restored")
     found = files(tmp_path / "restored")
     kept = {name for name in files(site) if re.fullmatch(r"world-lighting/\d/\d\.png", name)}
     parents = {name.rpartition("/")[0] + ".png" for name in kept}
     assert found.keys() == kept | parents | {"overviewerConfig.js"}
     assert told.composed == {-4: len(parents)}
-    assert past.watch.done == past.watch.expected == len(kept) + len(parents)
     assert "of layer 'world-lighting' the history has nothing deeper than zoom -3" in told.lacking
 
 
@@ -174,37 +151,32 @@ def test_each_tile_is_composed_once_however_many_deep_ones_it_has(tmp_path: Path
 
 
 def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> None:
-    past = PastMap(tmp_path, "alexjj")
+    past = past_map(tmp_path, "alexjj")
     site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    past.add(site, date(2016, 10, 6))
+    past.of_folder(site, date(2016, 10, 6))
     before = files(site)
     with pytest.raises(ConfigurationError, match="is there already: nothing was made"):
-        past.restored(date(2016, 10, 6), site)
+        restored(past, date(2016, 10, 6), site)
     assert files(site) == before
     (tmp_path / "empty").mkdir()
-    assert past.restored(date(2016, 10, 6), tmp_path / "empty").tiles > 0
-
-
-def test_no_shared_map_is_left_out(shared_maps: Path) -> None:
-    """They are of every renderer but plain tiles, which have no configuration."""
-    assert {one.parent.name for one in shared_maps.glob("*/versions.json")} == VERSIONS.keys()
+    assert restored(past, date(2016, 10, 6), tmp_path / "empty").tiles > 0
 
 
 def test_a_full_disk_leaves_nothing(shared_maps: Path, tmp_path: Path) -> None:
-    past = PastMap(tmp_path, "alexjj")
-    past.add(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
+    past = past_map(tmp_path, "alexjj")
+    past.of_folder(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
     before = {one.name for one in tmp_path.iterdir()}
     with pytest.raises(TileHarvestError, match="the disk is full: free space, or write it elsewhere"):
-        past.restored(date(2016, 10, 6), tmp_path / "restored", most=2000)
+        restored(past, date(2016, 10, 6), tmp_path / "restored", most=2000)
     assert {one.name for one in tmp_path.iterdir()} == before
 
 
 def test_images_that_cannot_be_read_are_counted(shared_maps: Path, tmp_path: Path) -> None:
-    past = PastMap(tmp_path, "alexjj")
-    past.add(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
+    past = past_map(tmp_path, "alexjj")
+    past.of_folder(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
     images = sorted((tmp_path / "tiles").glob("*/*.png"))
     images[0].unlink()
-    told = past.restored(date(2016, 10, 6), tmp_path / "restored")
+    told = restored(past, date(2016, 10, 6), tmp_path / "restored")
     assert told.missing >= 1
     assert len(files(tmp_path / "restored")) == told.tiles + len(told.files)
 
@@ -213,13 +185,13 @@ def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form
     shared_maps: Path, tmp_path: Path
 ) -> None:
     """Histories of earlier releases have none but that of the last harvest."""
-    past = PastMap(tmp_path, "antworld")
+    past = past_map(tmp_path, "antworld")
     for version in (1, 2):
         site = published(shared_maps, "antworld", version, tmp_path / f"site-{version}")
-        past.add(site, date.fromisoformat(days(shared_maps, "antworld")[version - 1]))
+        past.of_folder(site, date.fromisoformat(days(shared_maps, "antworld")[version - 1]))
     first, second = (date.fromisoformat(day) for day in days(shared_maps, "antworld")[:2])
     forget(past, first)
-    told = past.restored(first, tmp_path / "restored")
+    told = restored(past, first, tmp_path / "restored")
     assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
     expected = files(tmp_path / "site-1")
     tiles = {name: body for name, body in files(tmp_path / "restored").items() if name.endswith(".png")}
@@ -230,12 +202,12 @@ def test_a_configuration_of_another_depth_is_left_out_and_the_tiles_lie_where_ov
     shared_maps: Path, tmp_path: Path
 ) -> None:
     """Its tilesets are folders beside the page, so that nothing is made up."""
-    past = PastMap(tmp_path, "alexjj")
+    past = past_map(tmp_path, "alexjj")
     first, second = map(date.fromisoformat, days(shared_maps, "alexjj")[:2])
     for version, day in ((1, first), (2, second)):
-        past.add(published(shared_maps, "alexjj", version, tmp_path / f"site-{version}"), day)
+        past.of_folder(published(shared_maps, "alexjj", version, tmp_path / f"site-{version}"), day)
     forget(past, first)
-    told = past.restored(first, tmp_path / "restored")
+    told = restored(past, first, tmp_path / "restored")
     tiles = {name: body for name, body in files(tmp_path / "site-1").items() if name.endswith(".png")}
     expected = {name: body for name, body in tiles.items() if not NEVER_ASKED.fullmatch(name)}
     assert files(tmp_path / "restored") == expected
@@ -248,16 +220,16 @@ def test_a_configuration_of_another_depth_is_left_out_and_the_tiles_lie_where_ov
 def test_without_a_configuration_nobody_knows_where_other_renderers_put_tiles(
     shared_maps: Path, tmp_path: Path
 ) -> None:
-    past = PastMap(tmp_path, "duckmap")
+    past = past_map(tmp_path, "duckmap")
     day = date.fromisoformat(days(shared_maps, "duckmap")[0])
-    past.add(published(shared_maps, "duckmap", 1, tmp_path / "site"), day)
+    past.of_folder(published(shared_maps, "duckmap", 1, tmp_path / "site"), day)
     forget(past, day)
     with pytest.raises(TileHarvestError, match=f"no configuration of map 'duckmap' for {day}"):
-        past.restored(day, tmp_path / "again")
+        restored(past, day, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 
-def forget(past: PastMap, day: date) -> None:
+def forget(past: Imports, day: date) -> None:
     """As if the harvest of that day had not kept the files of the site."""
     with sqlite3.connect(past.folder / "history.sqlite") as connection:
         connection.execute("DELETE FROM site_files WHERE day = ?", [str(day)])

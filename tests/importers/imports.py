@@ -85,6 +85,10 @@ class Imports:
     description: MapDescription = PLAIN
 
     @property
+    def store(self) -> FileStore:
+        return FileStore(self.folder / "tiles")
+
+    @property
     def history(self) -> History:
         return History.open(f"sqlite:///{self.folder / 'history.sqlite'}")
 
@@ -125,8 +129,7 @@ class Imports:
             return {str(one.day): one.image and one.image.sha1 for one in found}
 
     def _into(self, history: History, source: str) -> ImportedMap:
-        store = FileStore(self.folder / "tiles")
-        return ImportedMap(self.description, history, store, source, lambda: NOW)
+        return ImportedMap(self.description, history, self.store, source, lambda: NOW)
 
 
 def repository(

@@ -40,9 +40,13 @@ class Command(ExportCommand, ScrapyCommand):
     examples = ("my-server public", "my-server public --days 30 --zooms=-5..0")
     options = {
         **PLACE,
-        "--days": value("2024-01-01..2024-12-31, or a number of harvests, the last ones (default: all)"),
+        "--days": value("the days of this many harvests, the last ones (default: all)", int, metavar="N"),
         "--zooms": value("such as -5..0 (default: all that have images)"),
     }
+
+    def check(self, opts: Namespace) -> None:
+        if opts.days is not None and opts.days < 1:
+            raise ConfigurationError(f"--days {opts.days} cannot be: write 1 or more, such as 30")
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.published_folder import publish
@@ -63,13 +67,14 @@ class Command(ExportCommand, ScrapyCommand):
 
 def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
     """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
-    from tileharvest.export.excerpt import Wanted, excerpt_of, nothing_there, period_of, zooms_between
+    from tileharvest.export.excerpt import Wanted, day_of, excerpt_of, nothing_there, zooms_between
     from tileharvest.export.published_folder import Scope
     from tileharvest.export.published_lists import published_zooms
     from tileharvest.history.outlines import map_outline
 
     outline = map_outline(history, opts.name)
-    first, last = period_of(outline, opts.days)
+    last = day_of(outline, None)
+    first = outline.days[-min(opts.days or len(outline.days), len(outline.days))]
     described, named = entry_of(settings, opts.name), areas_of(settings, opts.name)
     layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
     names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]

@@ -70,8 +70,6 @@ def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
             f"left out, with an image that cannot be read: see {program()} check-store",
         ),
         (restored.elsewhere, "file", "left out, because the address is not below the map's page"),
-        (restored.undated, "file", "with the present time, because the site did not send one"),
-        (restored.later, "file", "with a later time, because the site wrote the same bytes again since"),
     )
     lines += [f"{counted(number, noun)} {what}" for number, noun, what in counts if number]
     return lines + restored.lacking

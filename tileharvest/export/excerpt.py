@@ -214,37 +214,6 @@ def nothing_there(excerpt: Excerpt) -> ConfigurationError:
     )
 
 
-def period_of(outline: MapOutline, text: str | None) -> tuple[date, date]:
-    """Returns the first and the last day with a harvest within a period that a person has written.
-
-    The text may be `2024-01-01..2024-02-01`, also with one of the days left out, a single day, or a number of
-    harvests, which are counted from the last one. None means all harvests.
-
-    Raises ConfigurationError for any other text, and for days without a harvest. Raises HistoryError for a
-    map that was never harvested.
-    """
-    last = day_of(outline, None)
-    if text is None:
-        return outline.days[0], last
-    if re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII):
-        return outline.days[-min(int(text), len(outline.days))], last
-    begin, dots, end = text.partition("..")
-    first = day_of(outline, begin or outline.days[0].isoformat())
-    last = day_of(outline, end or None) if dots else first
-    if first > last:
-        raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
-    harvested = [day for day in outline.days if first <= day <= last]
-    if not harvested:
-        before = max(day for day in outline.days if day < first)
-        after = min((day for day in outline.days if day > last), default=None)
-        near = f"{before}" if after is None else f"{before} and {after}"
-        raise ConfigurationError(
-            f"--days {text}: map '{outline.name}' was not harvested then; nothing was made: the nearest"
-            f" harvests are of {near}"
-        )
-    return harvested[0], harvested[-1]
-
-
 def zooms_between(zooms: Sequence[int], text: str | None) -> list[int]:
     """Returns the zooms that a person has chosen. `zooms` are all zooms, coarsest first.
 

@@ -7,7 +7,7 @@ import os
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -67,11 +67,6 @@ class Restored:
     """The number of tiles whose images cannot be read. They were left out."""
     elsewhere: int = 0
     """The number of tiles and files whose addresses do not lie below the map's page. They were left out."""
-    undated: int = 0
-    """The number of files without a time, because the site sent none."""
-    later: int = 0
-    """The number of files whose time is later than the day. The site has written them again since, with the
-    same bytes."""
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the counts as a value of plain types, for `--json`."""
@@ -219,7 +214,6 @@ class _Restoring:
         self.restored = Restored()
         self._expected = past.tiles
         """The number of tiles to write. Composed tiles are added when they are known."""
-        self._end = datetime.combine(past.day + timedelta(days=1), time(), past.description.zone_info)
 
     def restore(self) -> Restored:
         past, restored = self._past, self.restored
@@ -266,12 +260,8 @@ class _Restoring:
             return None
         target.write_bytes(body)
         restored.bytes += len(body)
-        written = _time(last_modified)
-        if written is None:
-            restored.undated += 1
-        else:
+        if (written := _time(last_modified)) is not None:
             os.utime(target, (written.timestamp(), written.timestamp()))
-            restored.later += written >= self._end
         return target
 
     def _target(self, url: str) -> Path | None:

@@ -103,8 +103,8 @@ class HarvestRecord:
     """An unfinished harvest. Get it from `begin`.
 
     One thread may record while another looks up versions, and other processes may do both at the same time.
-    Every method raises HistoryError if the database refuses, and KeyError for a layer that the harvest does
-    not have. If a server goes away, each method waits for it for up to the history's patience.
+    Every method raises KeyError for a layer that the harvest does not have. If a server goes away, each
+    method waits for it for up to the history's patience. Areas are given by layer, and may overlap.
     """
 
     def __init__(
@@ -169,10 +169,7 @@ class HarvestRecord:
             add_spending(connection, self._row.map, self._today(), cost)
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many tiles of these areas exist by their latest versions. Each counts once.
-
-        Areas are given by layer, and may overlap. Reads all blocks of the areas.
-        """
+        """Returns how many tiles of these areas exist by their latest versions. Each counts once."""
         return self._count(areas, lambda one: one.present)
 
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
@@ -191,11 +188,8 @@ class HarvestRecord:
         return self.history.read(lambda connection: connection.execute(finished.limit(1)).first() is None)
 
     def expect(self, tiles: int) -> int:
-        """Notes how many tiles were known when the harvest began. Returns the number that is valid.
-
-        That is the first number other than 0 which any of its processes noted.
-        """
-
+        """Notes how many tiles were known when the harvest began. Returns the first number other than 0 that
+        any of its processes has noted."""
         noted = {"in_harvest": self.id, "noted": tiles}
         return self.history.write(lambda connection: int(connection.execute(_EXPECT, noted).scalar_one()))
 
@@ -216,10 +210,8 @@ class HarvestRecord:
         self.history.write(lambda connection: connection.execute(sizing))
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
-        """Returns up to `limit` tiles that exist by their latest version and have no result in this harvest.
-
-        Skipped tiles are left out.
-        """
+        """Returns up to `limit` tiles that exist by their latest version, and that this harvest has neither
+        asked nor skipped."""
 
         def read(connection: Connection) -> list[tuple[str, Tile]]:
             unasked = (
@@ -233,8 +225,7 @@ class HarvestRecord:
         return self.history.read(read)
 
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
-        """Returns the outcomes of these tiles in this harvest, by whatever process. Tiles without a result
-        are left out."""
+        """Returns the outcomes of these tiles in this harvest. Tiles without a result are left out."""
         layer_id = self._layer_ids[layer]
 
         def read(connection: Connection) -> dict[Tile, Outcome]:
@@ -255,7 +246,7 @@ class HarvestRecord:
         return self.history.read(lambda connection: earlier_blocks(connection, self.id, layer_id, areas))
 
     def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
-        """Returns whether any process of this harvest has a result for any tile of these areas."""
+        """Returns whether this harvest has a result for any tile of these areas."""
         layer_id = self._layer_ids[layer]
         return self.history.read(
             lambda connection: any(
@@ -269,11 +260,7 @@ class HarvestRecord:
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> tuple[int, int]:
         """Returns how many of the `known` tiles this harvest has found gone, and how many it has neither
-        asked nor skipped.
-
-        Tiles below a gone tile are not asked. Compare the number with `known` before `finish`: if most tiles
-        have vanished, the map has moved.
-        """
+        asked nor skipped, as those below a gone tile. If most have vanished, the map has moved."""
 
         def read(connection: Connection) -> tuple[int, int]:
             gone = unasked = 0
@@ -288,11 +275,8 @@ class HarvestRecord:
         return self.history.read(read)
 
     def counts(self) -> dict[Outcome, int]:
-        """Returns the number of tiles by outcome so far, for outcomes that occurred. Provisional `gone` ones
-        count.
-
-        The numbers are exact, even if results were recorded twice. Reads all blocks of the map.
-        """
+        """Returns the exact number of tiles by outcome so far, for outcomes that occurred. Provisional `gone`
+        ones count. Reads all blocks of the map."""
         return self.history.read(self._row.counts)
 
     def why_failed(self) -> dict[str, int]:
@@ -301,19 +285,13 @@ class HarvestRecord:
 
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
-
-        Reads all blocks of the map.
-        """
+        Reads all blocks of the map."""
         by_id = self.history.read(self._row.found, once=True)
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
     def last_complete(self) -> dict[str, tuple[int, str | None]]:
-        """Returns by layer how many tiles the last complete harvest before this one has found, with skipped
-        ones.
-
-        With the number come the zones and zooms of that harvest, in the form of `note_walk`. A layer that no
-        complete harvest had is left out. Takes two short queries for each layer.
-        """
+        """Returns by layer how many tiles the last other complete harvest has found, skipped ones too, and
+        its zones and zooms in the form of `note_walk`. A layer that no complete harvest had is left out."""
 
         def read(connection: Connection) -> dict[str, tuple[int, str | None]]:
             found: dict[str, tuple[int, str | None]] = {}
@@ -332,11 +310,9 @@ class HarvestRecord:
         tiles.
 
         With `settle_gone` each tile found gone gets a version without an image, in place of one of the same
-        day. Without it these results are taken back: the tiles count as not asked. The caller decides that by
-        `vanished`. `ended` must have a time zone. `reason` is a word such as `finished` or `moved`.
-
-        If another process has ended the harvest, nothing is changed. Returns False then if it gave the same
-        reason, and raises HarvestEndedError if it gave another one.
+        day. Without it these tiles count as not asked. `ended` must have a time zone. `reason` is a word such
+        as `finished` or `moved`. If another process has ended the harvest, nothing is changed: returns False
+        if it gave the same reason, and raises HarvestEndedError if it gave another one.
         """
 
         def write(connection: Connection) -> None:
@@ -365,23 +341,20 @@ class HarvestRecord:
         self.history.write(lambda connection: connection.execute(noting, noted))
 
     def tops(self, layer: str) -> list[Tile]:
-        """Returns the tiles below which no process of this harvest has asked, in order.
-
-        There are none if trust in the layer was withdrawn, because everything below them is to be asked then.
-        """
+        """Returns the tiles below which this harvest asks nothing, in order. There are none once trust in the
+        layer was withdrawn."""
         layer_id = self._layer_ids[layer]
         tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
         return sorted(Tile(*cell) for cell in tops)
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:
-        """Returns the known tiles of these areas that are skipped, packed, in no order.
+        """Returns the known tiles of these areas that are skipped, packed, in no order: those below a top,
+        and those outside of a change index's ground.
 
-        These are the tiles below a top, without the top itself, and the tiles outside of a change index's
-        ground. Skipped tiles that have a result all the same are among them, so that an audit does not change
-        the list while it goes through it, except for new tiles that it finds. Reads all tiles of the areas.
+        Skipped tiles that have a result all the same are among them, so that an audit does not change the
+        list while it goes through it, except for new tiles that it finds.
         """
         layer_id = self._layer_ids[layer]
-
         return self.history.read(lambda connection: packed(skipped_in(connection, self.id, layer_id, areas)))
 
     def read_indexes(
@@ -406,8 +379,7 @@ class HarvestRecord:
         return self.history.write(write)
 
     def noted_ground(self, layer: str) -> ChangedGround | None:
-        """Returns the ground to which the walk of a layer kept when it began, or None if it had none. It does
-        not matter whether the index is still relied on."""
+        """Returns the ground to which the walk of a layer kept when it began, relied on or not, or None."""
         layer_id = self._layer_ids[layer]
         return self.history.read(lambda connection: ground_of(connection, self.id, layer_id, is_kept=False))
 

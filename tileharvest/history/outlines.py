@@ -38,8 +38,7 @@ class LayerOutline:
     descriptions: dict[date, Layer]
     """The site's descriptions of the layer, each by its first day; oldest first.
 
-    A day with the same description as the day before is left out. A new time of rendering alone does not
-    count as a difference."""
+    A day with the same description as the day before is left out, whatever its time of rendering."""
     last_day: date
     """The day of the last harvest of the layer. The site may have lost the layer since."""
 
@@ -92,17 +91,14 @@ class MapOutline:
     """Days with a harvest, finished or not, each once and in order."""
     layers: tuple[LayerOutline, ...]
     """The layers in the order in which they were first harvested. Those that the last harvest no longer had
-    come after all others: another renderer may have taken the place of the first one."""
+    come after all others."""
     renderer: str | None = None
     """The program that drew the map, by its last harvest. None for a map that was never harvested."""
     reason: str | None = None
     """How the last harvest ended, or None if it has not."""
     ended: tuple[datetime | None, ...] = ()
-    """For each day the moment at which the last of its harvests, and of all earlier ones, ended. None if one
-    of them has not ended.
-
-    An imported day notes the moment of its import. What the history shows up to a day is unchanged as long as
-    this moment is."""
+    """For each day the moment at which the last of its harvests, and of all earlier ones, ended, or None if
+    one of them has not. What the history shows up to a day is unchanged as long as this moment is."""
     unfinished: tuple[date, ...] = ()
     """The days on which no harvest is finished."""
 
@@ -234,12 +230,8 @@ NEVER_HARVESTED: Final[dict[str, Any]] = {"layers": [], "days": 0, "first_day": 
 
 
 def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
-    """Returns what a list of maps tells programs and the page, by the maps' names in alphabetical order: the
-    names of the layers, in the order in which they were first harvested, the number of days with a harvest,
-    finished or not, and the first and the last of these days.
-
-    Two queries, which read an index of all harvests and all layers: a millisecond for a hundred maps.
-    """
+    """Returns by map, in alphabetical order, what a list of maps tells programs and the page. Two queries,
+    which read an index of all harvests and all layers: a millisecond for a hundred maps."""
     with history.reading() as connection:
         named: dict[str, list[str]] = {}
         for name, layer in connection.execute(_LAYERS_OF_ALL):

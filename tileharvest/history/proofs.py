@@ -4,8 +4,7 @@ before the next one begins."""
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import BigInteger, and_, bindparam, func, or_, select, true, type_coerce
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import ColumnElement, Connection
 
     from tileharvest.history.database import History
     from tileharvest.walk.proof import DatedTile
@@ -84,12 +83,18 @@ _MODIFIED: Final = AreaQuery.over(
 def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, Proof]]:
     """Returns the last proof of each layer, by map and layer: of all maps, or of the named one.
 
-    Layers come in the order in which they were first harvested. A map without proofs is left out. Raises
-    HistoryError.
+    Layers come in the order in which they were first harvested. A map without proofs is left out.
     """
+    query = (
+        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
+        .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(_is_named(map_name))
+        .order_by(layers.c.id)
+    )
     found: dict[str, dict[str, Proof]] = {}
     with history.reading() as connection:
-        for row in connection.execute(_proofs(is_one=map_name is not None), {"map_name": map_name}):
+        for row in connection.execute(query):
             proof = Proof(*(getattr(row, part.name) for part in fields(Proof)))
             found.setdefault(row.map_name, {})[row.name] = proof
     return found
@@ -104,50 +109,33 @@ def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[
     did not keep were not asked, so an unchanged tile says nothing of what lies below it.
 
     A map without such a harvest is left out. One query, which reads an index of all harvests of these maps.
-    Raises HistoryError.
     """
-    since = _since_full(is_one=map_name is not None)
-    found: dict[str, tuple[date, frozenset[str | None]]] = {}
-    with history.reading() as connection:
-        for name, day, kept in connection.execute(since, {"map_name": map_name}):
-            first_day, before = found.get(name, (day, frozenset()))
-            found[name] = first_day, before | {kept}
-    return found
-
-
-@cache
-def _proofs(*, is_one: bool) -> Select[Any]:
-    return (
-        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
-        .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(_is_named(is_one=is_one))
-        .order_by(layers.c.id)
-    )
-
-
-@cache
-def _since_full(*, is_one: bool) -> Select[Any]:
     last = (
         select(harvests.c.map, func.max(harvests.c.id).label("id"))
         .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(IS_FULL, _is_named(is_one=is_one))
+        .where(IS_FULL, _is_named(map_name))
         .group_by(harvests.c.map)
         .subquery()
     )
     # A harvest without a noted walk has asked nothing yet.
     has_asked = or_(harvests.c.id == last.c.id, harvests.c.walk.is_not(None))
-    return (
+    query = (
         select(maps.c.name, harvests.c.day, harvests.c.kept)
         .join_from(last, harvests, (harvests.c.map == last.c.map) & (harvests.c.id >= last.c.id))
         .join(maps, maps.c.id == last.c.map)
         .where(has_asked)
         .order_by(harvests.c.id)
     )
+    found: dict[str, tuple[date, frozenset[str | None]]] = {}
+    with history.reading() as connection:
+        for name, day, kept in connection.execute(query):
+            first_day, before = found.get(name, (day, frozenset()))
+            found[name] = first_day, before | {kept}
+    return found
 
 
-def _is_named(*, is_one: bool) -> ColumnElement[bool]:
-    return maps.c.name == bindparam("map_name") if is_one else true()
+def _is_named(map_name: str | None) -> ColumnElement[bool]:
+    return true() if map_name is None else maps.c.name == map_name
 
 
 def prove_layers(connection: Connection, harvest: int) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
+
+from tests.servers.program import Program, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,21 +39,16 @@ _SETTINGS: Final = {
     "dynamic_shared_memory_type": "mmap",
     "log_min_messages": "fatal",
 }
-_PATIENCE: Final = 120.0
-"""Seconds in which PostgreSQL must start or stop. It needs some tenths."""
-_MOMENT: Final = 0.02
-"""Seconds between two looks whether the server has started."""
 
 
-class PostgresqlServer:
+class PostgresqlServer(Program):
     """A server on a socket in its folder and on a TCP port of the loopback, the same after each start."""
 
     def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._settings = settings
-        self.port = _free_port()
+        self.port = free_port()
         self._numbers = count()
-        self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: str, user: str = USER) -> str:
         """Returns the address by the socket, without a password. This way is the fastest."""
@@ -98,34 +93,23 @@ class PostgresqlServer:
             raise RuntimeError(f"PostgreSQL cannot make a database: {done.stderr}")
 
     def start(self) -> None:
-        """Starts the server, and returns when it takes connections.
-
-        The calling thread must outlive the server. Raises RuntimeError with the server's own words if it does
-        not start.
-        """
+        """Starts the server, and returns when it takes connections."""
         own = {"port": str(self.port), "unix_socket_directories": str(self.folder)}
         settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self._settings}.items()]
-        with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                # The server ends with this thread, even if nobody here has the time to stop it.
-                [*_as_user("--pdeathsig", "QUIT"), _program("postgres"), "-D", "data", *settings],
-                cwd=self.folder,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._await_start()
+        # The server ends with this thread, even if nobody here has the time to stop it.
+        words = [*_as_user("--pdeathsig", "QUIT"), _program("postgres"), "-D", "data", *settings]
+        self.begin(words, self._answers)
 
     def stop(self) -> None:
         """Stops the server and breaks off all transactions, as a restart by its owner does.
 
         This is harmless when it does not run.
         """
-        self._end(signal.SIGINT)
+        self.end(signal.SIGINT)
 
     def kill(self) -> None:
         """Ends the server at once, as a crash does. What was committed is in the server's log."""
-        self._end(signal.SIGQUIT)
+        self.end(signal.SIGQUIT)
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
@@ -145,30 +129,10 @@ class PostgresqlServer:
             for pid in reversed(pids):
                 os.kill(pid, signal.SIGCONT)
 
-    def _await_start(self) -> None:
-        end = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                self.ask("SELECT 1")
-            except psycopg.OperationalError:
-                if time.monotonic() > end or self._process is None or self._process.poll() is not None:
-                    self.kill()
-                    words = (self.folder / "log").read_text(encoding="utf-8", errors="replace")
-                    raise RuntimeError(f"PostgreSQL does not start: {words or 'it says nothing'}") from None
-                time.sleep(_MOMENT)
-            else:
-                return
-
-    def _end(self, how: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(how)
-        try:
-            process.wait(_PATIENCE)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    def _answers(self) -> bool:
+        with suppress(psycopg.OperationalError):
+            return bool(self.ask("SELECT 1"))
+        return False
 
 
 @contextmanager
@@ -216,9 +180,3 @@ def _give_away(*places: Path) -> None:
 
 def _text(url: URL) -> str:
     return url.render_as_string(hide_password=False)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port

@@ -9,18 +9,18 @@ import base64
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
+
+from tests.servers.program import PATIENCE, Program, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 PROJECT: Final = "tileharvest"
 USER: Final = "deploy"
 PASSWORD: Final = "open-sesame"
-
-_PATIENCE: Final = 120.0
-"""Seconds in which scrapyd must start, end a job of some requests, or stop. Each needs one or two if nothing
-else runs."""
-_MOMENT: Final = 0.02
-"""Seconds between two looks at what scrapyd does."""
 
 _OPENER: Final = build_opener(ProxyHandler({}))
 """An opener without a proxy, because scrapyd is on the loopback."""
@@ -57,20 +51,19 @@ poll_interval = 0.1
 """
 
 
-class Scrapyd:
+class Scrapyd(Program):
     """A scrapyd with the same port of the loopback after each start. All it knows is in its folder."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         """Prepares a scrapyd. `environment` is the environment of jobs, besides what Python needs."""
-        self.folder = folder
+        super().__init__(folder)
         self._environment = dict(environment) | {
             "PATH": os.environ["PATH"],
             # These folders hold the requirements. Python reads no `.pth` file in folders of PYTHONPATH, so it
             # does not find the project that is installed there.
             "PYTHONPATH": os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
         }
-        self._process: subprocess.Popen[bytes] | None = None
-        self._port = _free_port()
+        self._port = free_port()
         (folder / "scrapyd.conf").write_text(_CONFIG.format(port=self._port), encoding="utf-8")
 
     @property
@@ -90,7 +83,7 @@ class Scrapyd:
         else:
             request.full_url += f"?{urlencode(fields)}"
         try:
-            with _OPENER.open(request, timeout=_PATIENCE) as response:
+            with _OPENER.open(request, timeout=PATIENCE) as response:
                 return json.load(response)
         except HTTPError as error:
             with error:
@@ -117,12 +110,12 @@ class Scrapyd:
 
     def await_end(self, job: str) -> str:
         """Waits until the job has ended, and returns its log."""
-        self._await(lambda: self.ask("status", project=PROJECT, job=job)["currstate"] == "finished")
+        self.await_until(lambda: self.ask("status", project=PROJECT, job=job)["currstate"] == "finished")
         return self.log(job)
 
     def await_line(self, job: str, words: str) -> None:
         """Returns when the job has written these words into its log."""
-        self._await(lambda: words in self.log(job))
+        self.await_until(lambda: words in self.log(job))
 
     def log(self, job: str) -> str:
         file = self.folder / "logs" / PROJECT / "overviewer" / f"{job}.log"
@@ -138,59 +131,23 @@ class Scrapyd:
             cwd=self.folder,
             env=self._environment | {"SCRAPY_PROJECT": PROJECT},
             text=True,
-            timeout=_PATIENCE,
+            timeout=PATIENCE,
         )
 
     def start(self) -> None:
-        """Starts scrapyd, and returns when it answers.
-
-        Raises RuntimeError with scrapyd's own words if it does not start.
-        """
-        with (self.folder / "scrapyd.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                # A file with its process number would outlive a kill.
-                [_PYTHON, "-m", "scrapyd", "--pidfile="],
-                cwd=self.folder,
-                env=self._environment,
-                stdout=log,
-                stderr=log,
-                # It gets a process group of its own: it is stopped as a whole, and by nobody else's Ctrl-C.
-                start_new_session=True,
-            )
-        try:
-            self._await(self._answers)
-        except TimeoutError:
-            self.stop()
-            words = (self.folder / "scrapyd.log").read_text(encoding="utf-8")
-            raise RuntimeError(f"scrapyd does not start: {words}") from None
+        """Starts scrapyd, and returns when it answers."""
+        # A file with its process number would outlive a kill.
+        self.begin([_PYTHON, "-m", "scrapyd", "--pidfile="], self._answers, env=self._environment)
 
     def stop(self) -> None:
         """Stops scrapyd with its jobs, as systemd does. This is harmless when it does not run."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(_PATIENCE)
-        finally:
-            # This ends whatever is left of the group.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        self.end(signal.SIGTERM, as_group=True)
 
     def _answers(self) -> bool:
         try:
             return bool(self.ask("daemonstatus")["status"] == "ok")
         except URLError:
             return False
-
-    def _await(self, is_so: Any) -> None:
-        end = time.monotonic() + _PATIENCE
-        while not is_so():
-            if time.monotonic() > end or self._process is None or self._process.poll() is not None:
-                raise TimeoutError
-            time.sleep(_MOMENT)
 
 
 @contextmanager
@@ -203,9 +160,3 @@ def scrapyd(environment: Mapping[str, str]) -> Iterator[Scrapyd]:
             yield server
         finally:
             server.stop()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port

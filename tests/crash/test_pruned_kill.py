@@ -107,16 +107,6 @@ def test_a_killed_pruned_harvest_run_again_ends_with_the_history_of_a_full_one(
     assert project.versions() == stage.undisturbed.versions
 
 
-def test_a_pruned_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, tmp_path: Path) -> None:
-    """It is killed at its first request, on the way, and in the audit or shortly before."""
-    project = stage.begin(tmp_path / "project")
-    assert kill(stage.server, project, 1, *stage.command)
-    for moment in (40, 60, 30):
-        kill(stage.server, project, moment, *stage.command)
-    project.scrapy(*stage.command, check=False)
-    assert_as_undisturbed(stage, project)
-
-
 def test_a_change_after_a_harvest_that_was_killed_and_never_continued_is_found(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -162,16 +152,6 @@ def test_a_harvest_that_is_killed_while_it_repairs_itself_goes_on_with_it(
     second = the_walk(project.crawl("small", DAYS[2]).stderr)
     assert not second.is_pruned
     assert second.reason.startswith("not to be relied on: ")
-
-
-def test_a_killed_full_harvest_that_is_continued_lets_the_next_one_prune(
-    stage: Stage, tmp_path: Path
-) -> None:
-    project = Project(tmp_path)
-    project.add_map(ANTWORLD, stage.server.url, full_every=RARELY, concurrency=8)
-    assert kill(stage.server, project, 100, *stage.command)
-    assert "continuing the harvest" in project.scrapy(*stage.command).stderr
-    assert the_walk(project.crawl(ANTWORLD, NEXT_DAY).stderr).is_pruned
 
 
 def test_a_killed_harvest_that_is_continued_blames_no_host_and_makes_the_next_one_no_dearer(

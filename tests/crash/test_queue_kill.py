@@ -91,10 +91,3 @@ def test_the_lease_of_a_killed_worker_is_offered_at_once(tmp_path: Path) -> None
         assert queue.counts(SEGMENT, 2.0).leased == 0
         assert leased <= {int(body) for body in queue.bodies(10_000, now=2.0)}
     assert_sound(file)
-
-
-def test_a_killed_worker_locks_nobody_out(tmp_path: Path) -> None:
-    file = tmp_path / "world.sqlite"
-    for _ in range(2):
-        assert run_until_killed(file, 1)[0] == "began\n"
-    assert (tmp_path / "locks").exists()

@@ -91,22 +91,6 @@ def test_a_crawl_killed_again_and_again_processes_every_page(tree: Callable[[int
     assert 0 < killed.repeated <= leased
 
 
-@pytest.mark.parametrize("share", [0.02, 0.8])
-def test_a_crawl_killed_once_processes_every_page(tree: Callable[[int], Tree], share: float) -> None:
-    killed = tree(300)
-    leased = killed.kill(round(300 * share))
-    killed.crawls.crawl(killed.run)
-    killed.assert_complete()
-    assert killed.repeated <= leased
-
-
-def test_an_undisturbed_crawl_asks_for_each_page_once(tree: Callable[[int], Tree]) -> None:
-    undisturbed = tree(300)
-    undisturbed.crawls.crawl(undisturbed.run)
-    undisturbed.assert_complete()
-    assert undisturbed.repeated == 0
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_a_crawl_killed_at_a_step_processes_every_page(tree: Callable[[int], Tree], step: str) -> None:
     killed = tree(40)

@@ -150,13 +150,3 @@ def test_a_killed_harvest_run_again_ends_as_if_it_had_not_been_killed(
     got = (line for line in after if (line.method, line.status) == ("GET", 200))
     again = tiles(line.path.removeprefix("/") for line in got)
     assert again - (leased & recorded) == fetched - recorded
-
-
-def test_a_harvest_killed_again_and_again_gets_to_its_end(stage: Stage, project: Project) -> None:
-    """The first kill comes at the first request, while the history is made or opened; two come later."""
-    random = Random(4)
-    stage.begin(project)
-    for moment in (1, random.randrange(2, 100), random.randrange(100, 200)):
-        assert stage.kill(project, moment)
-    project.scrapy(*stage.command)
-    stage.assert_as_undisturbed(project)

@@ -17,7 +17,6 @@ from tests.end_to_end.pruned_stage import (
     the_walk,
     walked,
 )
-from tests.end_to_end.real_maps import ANTWORLD
 from tests.servers import rules
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -27,11 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.project import Project
-    from tests.end_to_end.real_maps import Harvested
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import LogLine
 
-QUIET_DAY: Final = "2021-05-13"
 BY_INDEX: Final = "what its change index does not tell of is skipped"
 NOTHING_CHANGED: Final = "its change index tells that nothing has changed since"
 
@@ -40,30 +37,6 @@ def split(log: list[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
     """The files of the site, and its tiles."""
     tiles = [line for line in log if line.path.endswith(".png")]
     return [line for line in log if line not in tiles], tiles
-
-
-def test_a_quiet_day_of_a_real_map_costs_two_requests_and_the_audit(
-    antworld: list[Harvested], project: Project, shared_maps: Path, tmp_path: Path
-) -> None:
-    """2 % of 492 places below the 411 tiles are audited, each of which is as it was; then half as many."""
-    project.adopt(antworld[3].data)
-    with nginx(published(shared_maps, ANTWORLD, 4, tmp_path / "site")) as server:
-        project.add_map(ANTWORLD, server.url, full_every=10_000)
-        log = project.crawl(ANTWORLD, QUIET_DAY).stderr
-        files, tiles = split(list(server.log()))
-        assert [line.path for line in files] == ["/robots.txt", "/overviewerConfig.js"]
-        assert BY_INDEX in log
-        assert f"{NOTHING_CHANGED} {antworld[3].day}" in the_walk(log).reason
-        most = 0.02 * (len(antworld[3].images) + len(antworld[3].missing)) + 1
-        assert 3 <= len(tiles) <= most
-        assert counts(project)["skip"] + counts(project)["ign"] == len(antworld[3].images)
-        server.clear_log()
-        project.crawl(ANTWORLD, "2021-05-14")
-        files, fewer = split(list(server.log()))
-    # The site has the same address as on the day before.
-    assert [line.status for line in files] == [404, 304]
-    assert 3 <= len(fewer) <= most / 2 + 1
-    assert project.versions() == antworld[3].versions
 
 
 @pytest.mark.parametrize(
@@ -156,14 +129,6 @@ def test_a_tile_that_has_failed_is_asked_although_the_index_tells_of_nothing(sta
     assert "its change index tells that 1 tile may have changed" in log
     assert stage.is_up_to_date
     assert {digits for _, digits in stage.asked} == {"1", "12", "120"}
-
-
-@pytest.mark.parametrize("keys", [{"change_index": False}, {"walk": "full"}, {"walk": "pruned"}], ids=str)
-def test_an_index_is_left_alone_where_that_is_wished(stage: Stage, keys: dict[str, object]) -> None:
-    stage.describe(audit=0, **keys)
-    log = stage.harvest(DAYS[1])
-    assert "change index" not in log
-    assert len(stage.asked) >= 4
 
 
 def test_a_render_that_is_going_on_makes_the_index_of_no_use(stage: Stage) -> None:

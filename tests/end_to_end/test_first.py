@@ -52,28 +52,6 @@ def test_every_tile_is_asked_once_and_what_is_known_later_on(
 
 
 @pytest.mark.parametrize("keys", [{}, {"check": "conditional"}], ids=["head", "conditional"])
-def test_by_head_each_tile_that_is_there_is_asked_twice(
-    project: Project, site: tuple[Rendering, Nginx], keys: dict[str, Any]
-) -> None:
-    rendering, server = site
-    project.add_map(SMALL, server.url, first="head", **keys)
-    project.crawl(SMALL, "2016-10-06")
-    there, missing = len(rendering.images()), len(rendering.missing_tiles())
-    assert asked(server) == {("HEAD", 200): there, ("GET", 200): there, ("HEAD", 404): missing}
-
-
-def test_tiles_of_other_zooms_are_only_asked_whether_they_exist(
-    project: Project, site: tuple[Rendering, Nginx]
-) -> None:
-    rendering, server = site
-    project.add_map(SMALL, server.url, zooms=[-1, 0])
-    project.crawl(SMALL, "2016-10-06")
-    zooms = Counter(tile.zoom >= -1 for tile in rendering.images())
-    found = asked(server)
-    assert (found["GET", 200], found["HEAD", 200]) == (zooms[True], zooms[False])
-
-
-@pytest.mark.parametrize("keys", [{}, {"check": "conditional"}], ids=["head", "conditional"])
 def test_a_first_harvest_of_several_segments_asks_for_what_is_not_known_by_get(
     project: Project, site: tuple[Rendering, Nginx], keys: dict[str, Any]
 ) -> None:

@@ -58,40 +58,6 @@ def test_each_layer_is_harvested_with_its_own_images(harvested: Harvested) -> No
     assert recorded == expected
 
 
-def test_counts_are_over_both_layers(harvested: Harvested) -> None:
-    (summary,) = harvested.project.harvests("twofold")
-    assert summary["counts"] == {
-        "404": len(harvested.day.missing()) + len(harvested.night.missing()),
-        "add": len(harvested.day.paths()) + len(harvested.night.paths()),
-    }
-    assert summary["depth"] == {LAYER: 5, NIGHT: 5}
-
-
-def test_an_image_of_both_layers_is_stored_once(harvested: Harvested) -> None:
-    images = [*harvested.day.images().values(), *harvested.night.images().values()]
-    assert sorted(harvested.project.stored().values()) == sorted(set(images))
-
-
-def test_history_of_a_tile_of_one_layer(harvested: Harvested) -> None:
-    _, zoom, x, y = next(iter(harvested.night.images()))
-    (version,) = harvested.project.history("twofold", f"{NIGHT}:{zoom}_{x}_{y}")
-    assert (version["layer"], version["tile"]) == (NIGHT, f"{zoom}_{x}_{y}")
-
-
-def test_history_of_a_tile_without_a_layer_shows_it_in_all(harvested: Harvested) -> None:
-    _, zoom, x, y = next(iter(harvested.night.images()))
-    versions = harvested.project.history("twofold", f"{zoom}_{x}_{y}")
-    assert [version["layer"] for version in versions] == [LAYER, NIGHT]
-
-
-def test_history_of_a_layer_that_does_not_exist(harvested: Harvested) -> None:
-    done = harvested.project.scrapy("history", "twofold", "world-noon:0_1_1", check=False)
-    assert done.returncode == 1
-    (line,) = done.stderr.splitlines()
-    assert "world-noon" in line
-    assert NIGHT in line
-
-
 def test_a_map_can_keep_one_layer_only(harvested: Harvested, project: Project) -> None:
     project.add_map("dark", harvested.url, layers=[NIGHT])
     report = project.harvest("dark", "2016-10-06")

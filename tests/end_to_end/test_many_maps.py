@@ -46,14 +46,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
         yield server
 
 
-@pytest.fixture
-def many(project: Project, server: Nginx) -> Project:
-    """Twenty maps, each of a host of its own."""
-    server.clear_log()
-    add_maps(project, server, MAPS)
-    return project
-
-
 def add_maps(project: Project, server: Nginx, number: int, **keys: Any) -> None:
     for one in range(number):
         project.add_map(f"map-{one}", f"http://127.0.2.{one + 1}:{server.port}/", **keys)
@@ -94,14 +86,6 @@ def undisturbed(server: Nginx, tmp_path_factory: pytest.TempPathFactory) -> Coun
     (history,) = histories(project).values()
     assert len(history) == len(PATHS)
     return history
-
-
-def test_each_map_gets_the_history_that_it_has_alone(
-    many: Project, undisturbed: Counter[tuple[Any, ...]]
-) -> None:
-    done = many.scrapy(*HARVEST, "--json")
-    assert [report["map"] for report in json.loads(done.stdout)] == [f"map-{one}" for one in range(MAPS)]
-    assert histories(many) == {f"map-{one}": undisturbed for one in range(MAPS)}
 
 
 def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_worst(

@@ -92,14 +92,6 @@ def test_audit_finds_a_tile_that_was_added_below_an_unchanged_one(stage: Stage, 
     assert stage.is_up_to_date
 
 
-def test_audit_finds_a_tile_that_was_removed_below_an_unchanged_one(stage: Stage) -> None:
-    stage.files.remove_alone("013")
-    assert the_walk(stage.harvest(DAYS[1])).is_pruned
-    assert stage.is_up_to_date
-    ((sha1,),) = stage.project.query("SELECT sha1 FROM versions WHERE day = ?", DAYS[1])
-    assert sha1 is None
-
-
 def test_withdrawn_proof_is_replaced_by_the_next_full_harvest_where_the_times_allow_it(stage: Stage) -> None:
     stage.files.draw_alone("120", OLD)
     stage.harvest(DAYS[1])
@@ -108,18 +100,6 @@ def test_withdrawn_proof_is_replaced_by_the_next_full_harvest_where_the_times_al
     assert second.reason.startswith("not to be relied on: tile ")
     assert second.reason.endswith(f" had changed below one that had not, found on {DAYS[1]}")
     assert the_walk(stage.harvest(DAYS[3])).is_pruned
-
-
-def test_auto_stays_full_as_long_as_the_times_show_disorder(stage: Stage) -> None:
-    stage.files.draw_alone("120", NEW)
-    stage.harvest(DAYS[1])
-    stage.harvest(DAYS[2])
-    third = the_walk(stage.harvest(DAYS[3]))
-    assert not third.is_pruned
-    assert "1 changed after that one" in third.reason
-    stage.files.draw("120", NEW + HOUR)
-    assert not the_walk(stage.harvest(DAYS[4])).is_pruned
-    assert the_walk(stage.harvest(DAYS[5])).is_pruned
 
 
 def test_without_an_audit_the_next_full_harvest_finds_it(stage: Stage) -> None:

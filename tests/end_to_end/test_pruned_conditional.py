@@ -78,10 +78,6 @@ def test_history_is_that_of_head_and_get(
     assert ways[walk].stored == antworld[3].stored
 
 
-def test_outcomes_are_those_of_head_and_get(ways: dict[str, Asked], antworld: list[Harvested]) -> None:
-    assert ways["full"].counts == antworld[3].summary["counts"]
-
-
 @pytest.mark.parametrize("walk", ["full", "pruned"])
 def test_tiles_that_are_known_are_asked_once_and_never_by_head(
     ways: dict[str, Asked], antworld: list[Harvested], walk: str
@@ -95,17 +91,6 @@ def test_tiles_that_are_known_are_asked_once_and_never_by_head(
     twice = after.rendering.tiles_of_files(path for path, times in paths.items() if times > 1)
     assert twice == after.images.keys() - known
     assert set(paths.values()) <= {1, 2}
-
-
-def test_answer_304_is_an_unchanged_tile(ways: dict[str, Asked], antworld: list[Harvested]) -> None:
-    assert ways["full"].tiles(antworld[3], "GET", 304) == antworld[3].unchanged & antworld[2].images.keys()
-
-
-def test_one_round_trip_less_for_each_changed_tile(ways: dict[str, Asked], antworld: list[Harvested]) -> None:
-    """And none more for any other."""
-    head_and_get = Counter(line.method for line in antworld[3].log if line.path.endswith(".png"))
-    fetched_again = ways["full"].counts["upd"] + ways["full"].counts["nMod"]
-    assert ways["full"].methods.total() == head_and_get.total() - fetched_again
 
 
 def test_a_server_without_etags_is_asked_by_head(

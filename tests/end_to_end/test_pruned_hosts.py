@@ -89,28 +89,6 @@ def test_a_host_that_makes_etags_of_the_content_and_has_no_times(stage: Stage) -
     )
 
 
-def test_a_host_that_makes_etags_of_the_content_and_dates_all_files_alike(stage: Stage) -> None:
-    stage.server.rule_for_all = content_etags(dated=True)
-    for path in stage.files.rendering.paths():
-        stage.files.redate(path_of(path), NOON)
-    assert_asked_in_full(stage, "all tiles changed within 0 seconds, as in one upload")
-
-
-def test_a_host_without_times(stage: Stage) -> None:
-    stage.server.rule_for_all = rules.headers(Last_Modified=None)
-    assert_asked_in_full(
-        stage, f"the site does not say when {len(stage.files.rendering.paths())} tiles changed"
-    )
-
-
-def test_a_host_whose_clock_was_put_back_before_a_tile_was_drawn(stage: Stage) -> None:
-    """What lies above it is older than its other children."""
-    stage.files.draw_alone("01", NOON - HOUR)
-    stage.files.draw_alone("0", NOON - HOUR)
-    pairs = tiles(stage) - sum(path.count("/") == 1 for path in stage.files.rendering.paths())
-    assert_asked_in_full(stage, f"of {pairs} tiles below another one 3 changed after that one")
-
-
 def test_a_clock_that_is_put_back_after_the_proof_hides_no_change(stage: Stage) -> None:
     """Times are compared as they are written: an earlier one is another one."""
     stage.harvest(DAYS[0])

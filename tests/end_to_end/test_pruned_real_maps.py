@@ -90,22 +90,6 @@ def test_requests_are_bounded_by_what_changed(steps: list[Step], shared_maps: Pa
         assert len(step.tile_requests) <= most_requests(changes, ANTWORLD_DEPTH)
 
 
-def test_where_nothing_changed_only_the_first_level_is_asked(steps: list[Step]) -> None:
-    paths = [line.path for line in steps[-1].tile_requests]
-    assert len(paths) <= 5
-    assert {path.count("/") for path in paths} == {2}
-
-
-def test_what_was_not_asked_is_counted(steps: list[Step], antworld: list[Harvested]) -> None:
-    """Tiles that are known: all of them have an outcome."""
-    for step, full in zip(steps[1:4], antworld[1:], strict=True):
-        found = step.counts
-        expected = full.summary["counts"]
-        assert found["ign"] + found["skip"] == expected["ign"]
-        names = ("add", "upd", "nMod", "gone")
-        assert {name: found.get(name) for name in names} == {name: expected.get(name) for name in names}
-
-
 def test_auto_walks_in_full_until_the_times_of_several_uploads_prove_the_law(
     shared_maps: Path,
     antworld: list[Harvested],

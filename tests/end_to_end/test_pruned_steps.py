@@ -102,23 +102,6 @@ def test_each_layer_is_walked_as_its_own_proof_says(
     assert files.address("000") not in asked
 
 
-def test_two_layers_are_pruned_independently(
-    files: DrawnSite, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    shutil.copytree(files.folder / files.layer, files.folder / NIGHT)
-    night = DrawnSite(files.folder, layer=NIGHT)
-    add_layer(files.folder, NIGHT)
-    both = Both(tmp_path, nginx(files.folder))
-    night.draw("300", NEW)
-    ways = walked(both.harvest(DAYS[1]))
-    assert [way.is_pruned for way in ways.values()] == [True, True]
-    assert {line.path for line in both.asked if files.layer in line.path} == {
-        files.address(digit) for digit in "0123"
-    }
-    both.harvest(DAYS[2])
-    assert len(both.asked) <= 2 * 5
-
-
 def add_layer(folder: Path, name: str) -> None:
     config = read_config(folder)
     (tileset,) = config["tilesets"]

@@ -39,12 +39,11 @@ from tests.end_to_end.real_maps import (
     harvested_versions,
     publish,
 )
-from tests.end_to_end.rendering import LAYER, Rendering
 from tests.renderers.sites import PAGES
 from tests.renderers.unmined_exports import exported, properties, tiles_of
 from tests.servers import bluemap, dynmap
 from tests.servers.nginx import nginx
-from tests.servers.plain_tiles import DEEPEST, WORLD, plain_tiles, tile_json
+from tests.servers.plain_tiles import WORLD
 from tests.servers.published import published
 from tests.servers.undertow import undertow
 from tileharvest.renderers.bluemap import LEFT_ALONE
@@ -147,20 +146,6 @@ def test_the_etag_that_is_kept_is_the_newest_one_of_nginx(antworld: list[Harvest
         tile = last.rendering.tile(path)
         file = last.rendering.file(path).stat()
         assert etags[tile, newest[tile]] == f'"{int(file.st_mtime):x}-{file.st_size:x}"'
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/0/3/3/3/2/0/1/2/0", (-3, -440, 216)),
-        ("/1/2/2/2/2/2/2/2/2", (-3, 8, 8)),
-        ("/3/0/0/0/0/0/0/0/0", (-3, 8, -8)),
-    ],
-)
-def test_these_tests_name_tiles_as_the_design_does(
-    path: str, name: tuple[int, int, int], tmp_path: Path
-) -> None:
-    assert Rendering(tmp_path, depth=12).tile(path) == (LAYER, *name)
 
 
 @pytest.mark.parametrize(
@@ -410,15 +395,6 @@ def test_bluemaps_own_server_is_asked_by_get_alone(
         assert words.keys() == {unchanged, "upd", "404"}
 
 
-def test_bluemaps_own_server_is_not_sampled(shared_maps: Path, project: Project, tmp_path: Path) -> None:
-    with bluemap.own_server(publish(shared_maps, LABYRINTH, 1, tmp_path / "site")) as server:
-        project.add_map("bluemap", server.url, renderer="bluemap")
-        done = project.scrapy("plan", "bluemap", check=False)
-        assert done.returncode == 1
-        assert "does not answer HEAD as it should" in done.stderr
-        assert not any("/tiles/" in path for _, path, _ in server.asked)
-
-
 def tile_of_dynmap(site: Path, name: str) -> Path:
     return site / "tiles/world_nether/flat/0_0" / f"{name}.png"
 
@@ -656,19 +632,6 @@ def test_a_canvas_of_four_million_places_is_kept_for_three_days_with_a_kill_on_e
     assert requests[1] < places / 2
     walks = {one["day"]: one["walk"] for one in project.harvests("canvas")}
     assert walks == {first: "full", second: "share", third: "share"}
-
-
-def test_an_added_tile_json_is_harvested_by_its_spider(
-    project: Project, shared_maps: Path, tmp_path: Path
-) -> None:
-    site = plain_tiles(shared_maps, 1, tmp_path / "site")
-    (site / "tiles.json").write_text(tile_json("{z}/{x}/{y}.png"), encoding="utf-8")
-    with nginx(site) as server:
-        done = project.scrapy("add", "ants", f"{server.url}/tiles.json")
-        report = project.harvest("ants", DAY)
-    assert "a map of plain XYZ tiles" in done.stdout
-    assert f"layer zoom{DEEPEST}: depth {DEEPEST + 1}, png" in done.stdout
-    assert report["counts"]["add"] == len(PLAIN_ANTS.rendering(site).images())
 
 
 def test_a_template_is_added_with_its_bounds_and_refused_without(project: Project, tmp_path: Path) -> None:

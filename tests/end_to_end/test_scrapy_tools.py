@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.forking import ROOT
 from tests.servers.nginx import nginx
-from tileharvest.renderers.registry import RENDERERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,32 +47,12 @@ def test_shell_gives_the_response(project: Project, site: Nginx) -> None:
     assert not project.data.exists()
 
 
-def test_fetch_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -> None:
-    done = project.scrapy("fetch", "--nolog", "--spider", "overviewer", f"{site.url}/1.html")
-    assert done.stdout == "<title>Page 1</title>\n"
-    assert [line.agent for line in site.log()] == ["TileHarvest/0.1"]
-    assert not project.data.exists()
-
-
 def test_shell_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -> None:
     code = "response.css('title::text').get(), spider.name"
     done = project.scrapy("shell", "--nolog", "--spider", "overviewer", "-c", code, f"{site.url}/1.html")
     assert done.stdout == "('Page 1', 'overviewer')\n"
     assert [line.agent for line in site.log()] == ["TileHarvest/0.1"]
     assert not project.data.exists()
-
-
-def test_view_opens_the_page_in_a_browser(
-    project: Project, site: Nginx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    browser, seen = tmp_path / "browser", tmp_path / "seen.html"
-    browser.write_text(f'#!/bin/sh\ncp "${{1#file://}}" {seen}\n', encoding="utf-8")
-    browser.chmod(browser.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("BROWSER", f"{browser} %s")
-    # Scrapy leaves the page there.
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    project.scrapy("view", f"{site.url}/1.html")
-    assert "<title>Page 1</title>" in seen.read_text(encoding="utf-8")
 
 
 def test_parse_prints_items_and_requests(project: Project, site: Nginx) -> None:
@@ -104,23 +80,6 @@ def test_parse_leaves_alone_what_waits_for_the_spider(project: Project, site: Ng
     )
 
 
-def test_check_tells_which_contracts_are_broken(
-    project: Project, site: Nginx, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TOOLS_SITE", site.url)
-    done = project.scrapy("check", *MINE, check=False)
-    assert done.returncode == 1
-    assert "Ran 3 contracts" in done.stderr
-    assert "FAILED (failures=1)" in done.stderr
-    assert "Returned 1 items, expected 5" in done.stderr
-    assert asked(site) == ["/1.html"] * 2
-    assert not project.data.exists()
-
-
-def test_list_names_what_a_person_can_crawl(project: Project) -> None:
-    assert project.scrapy("list").stdout.split() == sorted(RENDERERS)
-
-
 def test_runspider_runs_the_spider_of_a_file(project: Project, site: Nginx, tmp_path: Path) -> None:
     source = tmp_path / "mine.py"
     source.write_text(
@@ -130,13 +89,3 @@ def test_runspider_runs_the_spider_of_a_file(project: Project, site: Nginx, tmp_
     project.scrapy("runspider", str(source), "-a", f"site={site.url}", "-O", str(items))
     assert len(items.read_text(encoding="utf-8").splitlines()) == PAGES
     assert len(asked(site)) == PAGES
-
-
-def test_genspider_writes_a_spider_that_is_listed(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").touch()
-    modules = ("-s", "NEWSPIDER_MODULE=mine", "-s", "SPIDER_MODULES=mine")
-    path = f"{ROOT}{os.pathsep}{tmp_path}"
-    made = project.scrapy_from_nothing("genspider", *modules, "quotes", "quotes.example", PYTHONPATH=path)
-    assert made.returncode == 0, made.stderr
-    assert project.scrapy_from_nothing("list", *modules, PYTHONPATH=path).stdout == "quotes\n"

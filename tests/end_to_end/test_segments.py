@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -14,13 +13,12 @@ from tests.end_to_end.bad_input.small_site import (
     PATHS,
     SECOND_DAY,
     Stage,
-    address,
     asked,
     found,
     staged,
     visit,
 )
-from tests.end_to_end.project import Project, await_condition, stop
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
@@ -58,34 +56,6 @@ def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(
     )
     assert list(server.log()) == []
     assert project.kept() == kept
-
-
-def test_a_second_harvest_of_a_day_can_be_asked_for(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY)
-    for wish in ("segment=run", "fresh=1"):
-        stage.site.received.clear()
-        assert visit(stage.project, FIRST_DAY, "-a", wish).counts == {"ign": 20}
-        assert len(stage.site.received) == 22
-    days = stage.project.query("SELECT day, reason FROM harvests")
-    assert days == [(FIRST_DAY, "finished")] * 3
-
-
-def test_after_a_stop_only_what_was_not_asked_is_asked(stage: Stage) -> None:
-    """A clean stop waits for what is under way: not one request is made twice."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head")
-    command = ("harvest", "small", "-a", f"day={FIRST_DAY}")
-    with stage.project.running(*command) as process:
-        assert await_condition(lambda: len(stage.site.received) >= 15, process)
-        stop(process, signal.SIGTERM)
-    assert process.returncode == 1
-    before = len(stage.site.received)
-    assert before < 41
-    stage.project.scrapy(*command)
-    times = Counter((request.method, request.path) for request in stage.site.received)
-    assert times.pop(("GET", "/robots.txt")) == 2
-    assert times.pop(("GET", "/overviewerConfig.js")) == 2
-    assert times == Counter({(method, address(path)): 1 for method in ("HEAD", "GET") for path in PATHS})
 
 
 def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grown(

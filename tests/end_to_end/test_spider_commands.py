@@ -108,18 +108,6 @@ def test_a_spider_that_does_not_run_has_an_empty_queue(story: Story) -> None:
     assert story.said["nobody"].startswith("spider 'pages': is not running\n")
 
 
-def test_an_unknown_name_is_wrong_usage(story: Story) -> None:
-    assert story.status["unknown"] == 2
-    assert (
-        story.said["unknown"] == "error: there is neither a map nor a spider 'page'; did you mean 'pages'?\n"
-    )
-
-
-def test_a_tile_cannot_be_pushed_to_a_spider(story: Story) -> None:
-    assert story.status["a tile"] == 2
-    assert story.said["a tile"].startswith("error: '0_1_1' is not an address")
-
-
 def test_a_pushed_address_is_asked(story: Story) -> None:
     assert story.asked()[:3] == ["first", "second", "bad"]
     assert story.said["push"].startswith("6 pushed into the queue of spider 'pages': a running crawl takes")

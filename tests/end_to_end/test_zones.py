@@ -91,23 +91,6 @@ def test_nothing_outside_is_asked_about_but_what_lies_up_to_three_levels_above(h
     assert len(found) < len(there) / 2
 
 
-def test_tiles_above_the_kept_zooms_are_in_no_table(harvested: Harvested) -> None:
-    zooms = {
-        method: {tile.zoom for tile in asked(harvested, harvested.log, method)} for method in ("HEAD", "GET")
-    }
-    assert zooms == {"HEAD": {-5, -4, -3}, "GET": {-2, -1, 0}}
-    assert {tile.zoom for tile in harvested.project.outcomes()} == {-2, -1, 0}
-
-
-def test_a_second_harvest_asks_the_same_questions_and_fetches_nothing(harvested: Harvested) -> None:
-    harvested.server.clear_log()
-    report = harvested.project.harvest(ANTWORLD, "2021-02-14")
-    log = list(harvested.server.log())
-    assert asked(harvested, log, "HEAD") == questions(harvested)
-    assert not asked(harvested, log, "GET")
-    assert report["counts"]["ign"] == len(kept(harvested.rendering))
-
-
 def test_a_zone_that_does_not_meet_the_map_is_refused_and_nothing_is_touched(
     project: Project, shared_maps: Path, tmp_path: Path
 ) -> None:

@@ -46,16 +46,8 @@ class Day:
         """Returns a new project as it is before the harvest. Removes the one of the last call."""
         return _project(self.workplace / "disturbed", self.url, self.before)
 
-    def run(
-        self,
-        program: Faulty,
-        project: Project,
-        fault: Fault,
-        disk: Path | None = None,
-        *,
-        from_nothing: bool = False,
-    ) -> Run:
-        return program.run(project, fault, *_arguments(self.name), disk=disk, from_nothing=from_nothing)
+    def run(self, program: Faulty, project: Project, fault: Fault, disk: Path | None = None) -> Run:
+        return program.run(project, fault, *_arguments(self.name), disk=disk)
 
 
 def _arguments(day: str) -> tuple[str, ...]:

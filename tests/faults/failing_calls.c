@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WRITE, FSYNC, RENAME, OPEN, LINK, UNLINK, KINDS };
+enum { WRITE, FSYNC, RENAME, OPEN, UNLINK, KINDS };
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static int kind = -1, number, error, lasting;
@@ -164,10 +164,6 @@ int openat(int fd, const char *path, int flags, ...) {
 }
 int openat64(int fd, const char *path, int flags, ...) {
     MODE FAILING(OPEN, path, REAL(openat64)(fd, path, flags, mode))
-}
-int link(const char *from, const char *to) { FAILING(LINK, to, REAL(link)(from, to)) }
-int linkat(int from_fd, const char *from, int to_fd, const char *to, int flags) {
-    FAILING(LINK, to, REAL(linkat)(from_fd, from, to_fd, to, flags))
 }
 int unlink(const char *path) { FAILING(UNLINK, path, REAL(unlink)(path)) }
 int unlinkat(int fd, const char *path, int flags) { FAILING(UNLINK, path, REAL(unlinkat)(fd, path, flags)) }

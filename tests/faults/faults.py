@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.project import Project
 
-KINDS: Final = ("write", "fsync", "rename", "open", "link", "unlink")
+KINDS: Final = ("write", "fsync", "rename", "open", "unlink")
 """The kinds of calls, in the order of `failing_calls.c`. Each includes its relatives: `pwrite` is a write,
 `fdatasync` and `syncfs` are an fsync."""
 ERRORS: Final = (errno.ENOSPC, errno.EIO, errno.EINTR, errno.EACCES, errno.EDQUOT)
@@ -71,7 +71,6 @@ class Faulty:
     """Runs `scrapy` with faults."""
 
     workplace: Path
-    _library: Path
     _server: subprocess.Popen[str]
 
     def run(
@@ -80,37 +79,19 @@ class Faulty:
         fault: Fault,
         *arguments: str,
         disk: Path | None = None,
-        from_nothing: bool = False,
     ) -> Run:
-        """Runs `scrapy ARGUMENTS`. The folder `disk` gets a copy of all that is flushed; see `flushed`.
-
-        With `from_nothing` the program loads all its modules itself, as a user's does. That takes a second
-        more. What a forked program finds done has touched no data folder, so both make the same calls."""
+        """Runs `scrapy ARGUMENTS`. The folder `disk` gets a copy of all that is flushed; see `flushed`."""
         calls = self.workplace / "calls"
         calls.write_bytes(bytes(4 * len(KINDS)))
         told = f"{KINDS.index(fault.kind)} {fault.number} {fault.error} {int(fault.lasting)} {project.data}"
         environment = project.environment | {"FAULT": told, "FAULT_CALLS": str(calls)}
         if disk is not None:
             environment["FAULT_DISK"] = str(disk)
-        if from_nothing:
-            done = subprocess.run(
-                [sys.executable, "-m", "scrapy", *arguments],
-                cwd=ROOT,
-                env={**environment, "LD_PRELOAD": str(self._library)},
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                check=False,
-            )
-            return self._run(done.returncode, done.stderr)
         assert self._server.stdin is not None
         assert self._server.stdout is not None
         self._server.stdin.write(json.dumps([arguments, environment]) + "\n")
         self._server.stdin.flush()
         status, _, said = json.loads(self._server.stdout.readline())
-        return self._run(status, said)
-
-    def _run(self, status: int, said: str) -> Run:
         counted = memoryview((self.workplace / "calls").read_bytes()).cast("I").tolist()
         return Run(status, said, dict(zip(KINDS, counted, strict=True)))
 
@@ -119,19 +100,8 @@ class Faulty:
 def faulty(workplace: Path) -> Iterator[Faulty]:
     """Compiles the library of failing calls, and starts the server that runs programs with it."""
     library, source = workplace / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
-    compiling = [
-        "gcc",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-shared",
-        "-fPIC",
-        "-o",
-        str(library),
-        str(source),
-    ]
-    subprocess.run([*compiling, "-ldl", "-lpthread"], check=True)
+    options = "-O1 -Wall -Wextra -Werror -shared -fPIC -ldl -lpthread"
+    subprocess.run(["gcc", str(source), "-o", str(library), *options.split()], check=True)
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.programs"],
         cwd=ROOT,
@@ -142,7 +112,7 @@ def faulty(workplace: Path) -> Iterator[Faulty]:
         encoding="utf-8",
     ) as server:
         try:
-            yield Faulty(workplace, library, server)
+            yield Faulty(workplace, server)
         finally:
             server.kill()
 

@@ -37,8 +37,6 @@ AT_ONCE: Final = 10
 """How many calls fail in turn in one test with `--all`."""
 LASTING: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors that stay until somebody makes room."""
-MADE: Final = tuple(kind for kind in KINDS if kind != "link")
-"""The kinds of calls that a harvest makes. It makes no links, which a test shows."""
 
 
 class Some(NamedTuple):
@@ -75,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     cases = [
         (kind, error, lasting)
         for error in ((KILL,) if is_cut else ERRORS)
-        for kind in MADE
+        for kind in KINDS
         for lasting in ((False, True) if error in LASTING else (False,))
     ]
     if metafunc.config.getoption("--all"):
@@ -121,21 +119,6 @@ def test_a_power_cut_loses_no_version(
         shutil.rmtree(disk)
 
 
-@pytest.mark.parametrize(
-    "fault", [Fault("write", 150, errno.ENOSPC, lasting=True), Fault("rename", 5, errno.EIO)], ids=str
-)
-def test_a_call_of_a_program_that_starts_from_nothing_fails(
-    fault: Fault, days: Sequence[Day], with_faults: Faulty
-) -> None:
-    """The other programs are forked from a process that has loaded their modules."""
-    day, project = days[1], days[1].project()
-    run = day.run(with_faults, project, fault, from_nothing=True)
-    assert run.met(fault)
-    assert_told(run, fault)
-    assert_sound(as_found(project))
-    assert_completes(day, project, with_faults, fault)
-
-
 def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Faulty) -> None:
     """A write may take a part of the bytes only and return how many. Here each write takes half."""
     day, project = days[1], days[1].project()
@@ -143,12 +126,6 @@ def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Fau
     assert (run.status, run.said) == (0, "")
     assert_sound(project)
     assert state(project) == day.end
-
-
-def test_a_harvest_links_nothing(days: Sequence[Day]) -> None:
-    """A link is a kind of call that could fail in `failing_calls.c`, and has no case above."""
-    assert [day.calls["link"] for day in days] == [0, 0]
-    assert all(0 < day.calls[kind] <= MOST for day in days for kind in MADE)
 
 
 def assert_told(run: Run, fault: Fault) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
-
-from tests.servers import rules
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -60,31 +57,6 @@ class Slow:
             # Also when the client has gone meanwhile.
             self._waiting -= 1
         return await exchange.send_properly()
-
-
-class OnceTooMany:
-    """Answers one request with a 429 that asks for so many seconds of rest. All later requests wait for
-    `go_on`, and are answered by `rule`: so nobody begins anything new before all workers know of the rest."""
-
-    def __init__(self, rest: int, rule: Rule) -> None:
-        self._rest = rest
-        self._rule = rule
-        self._going = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.answered: float | None = None
-        """When that was, on the monotonic clock."""
-
-    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
-        if self.answered is None:
-            self.answered = time.monotonic()
-            self._loop = asyncio.get_running_loop()
-            return await rules.too_many(str(self._rest))(exchange)
-        await self._going.wait()
-        return await self._rule(exchange)
-
-    def go_on(self) -> None:
-        assert self._loop is not None, "nobody was told"
-        self._loop.call_soon_threadsafe(self._going.set)
 
 
 def tiles_only(rule: Rule) -> Rule:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.throttle import (
     HORIZON,
-    REST,
     TURN,
     Limit,
     Places,
@@ -58,10 +57,6 @@ def test_no_two_starts_are_closer_than_any_limit_allows(
     assert all(later - earlier >= 0.25 - EXACT for earlier, later in pairwise(of_map))
 
 
-def test_a_host_that_nobody_has_asked_is_asked_at_once() -> None:
-    assert reserve({}, [limit(0.5)], 1, NOW) == ((NOW, 0.5, 1), {"host": NOW})
-
-
 def test_starts_are_reserved_up_to_the_horizon() -> None:
     found, changed = reserve({}, [limit(0.05)], 64, NOW)
     assert found.number == 1 + round(HORIZON / 0.05)
@@ -70,23 +65,6 @@ def test_starts_are_reserved_up_to_the_horizon() -> None:
 
 def test_nothing_is_reserved_beyond_the_horizon_and_it_is_told_when_to_ask_again() -> None:
     assert reserve({"host": NOW - 2}, [limit(3)], 1, NOW) == ((NOW + 1, 3, 0), {})
-
-
-def test_a_clock_that_was_set_back_costs_one_gap() -> None:
-    found, times = reserve({"host": NOW + 10_000}, [limit(3)], 1, NOW)
-    assert (found.start, found.number) == (NOW + 3, 0)
-    assert reserve(times, [limit(3)], 1, NOW + 3) == ((NOW + 3, 3, 1), {"host": NOW + 3})
-
-
-def test_another_rate_counts_at_once() -> None:
-    times = {"host": NOW - 1}
-    assert reserve(times, [limit(0.5)], 1, NOW)[0].start == NOW
-    assert reserve(times, [limit(60)], 1, NOW)[0].start == NOW + 59
-
-
-def test_a_rest_holds_for_whoever_has_no_limit_too() -> None:
-    assert reserve({REST: NOW + 60}, [], 1, NOW) == ((NOW + 60, 0, 0), {})
-    assert reserve({REST: NOW - 1}, [], 5, NOW) == ((NOW, 0, 5), {})
 
 
 def own(worker: str, places: int = 0, wanted: int = 9, name: str = "m") -> Share:

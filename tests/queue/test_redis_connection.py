@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from redis.asyncio import SSLConnection
+from redis.exceptions import AuthenticationError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
 from scrapy.settings import Settings
 from scrapy_redis import connection as scrapy_redis_connection
 
-from tests.queue.driven import Driven, entry
-from tests.servers.redis import queue_on, redis_server
-from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.errors import ConfigurationError
 from tileharvest.queue.redis.connection import connect, connection_parameters, masked, parameters_of, place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tileharvest.queue.redis.link import may_pass
 
 PASSWORD = "wonderful/horse@battery:staple"
 
@@ -130,62 +126,15 @@ def test_a_place_is_named_without_its_login(url: str, wanted: str) -> None:
     assert place(connect({"url": url})) == wanted
 
 
-# Encrypted
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a certificate for 127.0.0.1 only, which is its own authority, and its key."""
-    folder = tmp_path_factory.mktemp("certificates")
-    options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=server"
-    files = ["-keyout", str(folder / "server.key"), "-out", str(folder / "ca.pem")]
-    name = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(["openssl", "req", *options.split(), *name, *files], check=True, capture_output=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def encrypted(certificates: Path) -> Any:
-    """The address of a server that speaks TLS only on its port."""
-    files = [str(certificates / name) for name in ("ca.pem", "server.key", "ca.pem")]
-    options = ["--tls-cert-file", files[0], "--tls-key-file", files[1], "--tls-ca-cert-file", files[2]]
-    with redis_server("--tls-auth-clients", "no", *options, tls=True) as server:
-        server.ask("ACL", "SETUSER", "worker", "on", f">{PASSWORD}", "~tileharvest:*", "&*", "+@all")
-        server.ask("ACL", "SETUSER", "default", "-@all", "+acl|whoami")
-        yield server
-
-
-@pytest.fixture
-def at(encrypted: Any) -> Callable[..., Driven]:
-    def opened(**parameters: str) -> Driven:
-        login = {"username": "worker", "password": PASSWORD}
-        url = f"rediss://127.0.0.1:{encrypted.port}"
-        options = {"patience": 60.0, "parameters": {"url": url} | login | parameters}
-        return Driven(lambda: queue_on(encrypted, **options))
-
-    return opened
-
-
-def test_an_encrypted_connection_of_a_user_with_a_password(
-    at: Callable[..., Driven], certificates: Path
-) -> None:
-    with at(ssl_ca_certs=str(certificates / "ca.pem")).open() as queue:
-        queue.tell(entry("1"), entry("2"))
-        assert queue.bodies() == ["1", "2"]
-
-
-@pytest.mark.parametrize("what", ["an unknown authority", "another name", "no encryption"])
-def test_a_connection_that_cannot_be_trusted_is_refused_at_once(
-    at: Callable[..., Driven], certificates: Path, encrypted: Any, what: str
-) -> None:
-    if what == "an unknown authority":
-        driven = at()
-    elif what == "another name":
-        url = f"rediss://localhost:{encrypted.port}"
-        driven = at(url=url, ssl_ca_certs=str(certificates / "ca.pem"))
-    else:
-        driven = at(url=f"redis://127.0.0.1:{encrypted.port}")
-        driven.queue._link._patience = 0.0
-    with driven, pytest.raises(QueueError, match="does not answer") as refused:
-        driven.open()
-    assert "wonderful" not in str(refused.value)
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (RedisConnectionError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"), False),
+        (RedisConnectionError("Connection refused"), True),
+        (AuthenticationError("invalid username-password pair"), False),
+        (ResponseError("LOADING Redis is loading the dataset in memory"), True),
+        (ResponseError("unknown command"), False),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(error: Exception, passes: bool) -> None:
+    assert may_pass(error) is passes

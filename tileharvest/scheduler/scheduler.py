@@ -35,7 +35,7 @@ from tileharvest.scheduler.request_writer import RequestWriter, UnknownCallbackE
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -183,28 +183,24 @@ class Scheduler(BaseScheduler):
         return self._handed.get((key["id"], key["attempt"])) if isinstance(key, dict) else None
 
     def through(self, handed: Handed) -> None:
-        """Ends the lease of a request that is through."""
-        lease = {"id": handed.lease.id, "attempt": handed.lease.attempt}
-        if handed.reason:
-            self.fail(lease, handed.reason)
-        elif self._crawl.is_all_kept:
-            self.finish(lease)
-        else:
-            # Its results may not be kept, so it is offered again in a later run.
-            self.release(lease)
+        """Ends the lease of a request that is through. What was enqueued before becomes durable before, or
+        together with this. Doing it twice is harmless."""
+        lease = handed.lease
+        if self._handed.pop((lease.id, lease.attempt), None) is None or not self.is_open:
+            return
+        # Results that may not be kept are asked again in a later run.
+        how = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
+        self._end(lease, how, handed.reason)
+        if how == "release" or self._scheduling.is_shared:
+            # Others may have pushed meanwhile.
+            self._answer = replace(self._answer, has_more=True)
+        self._look_again()
 
-    def finish(self, lease: Mapping[str, int]) -> None:
-        """Ends a lease whose request is done. What was enqueued before becomes durable before, or together
-        with this. Ending a lease twice is harmless, as in the next two methods."""
-        self._end(lease, "finish")
-
-    def fail(self, lease: Mapping[str, int], reason: str) -> None:
-        """Ends a lease, and puts its request into the failure list."""
-        self._end(lease, "fail", reason)
-
-    def release(self, lease: Mapping[str, int]) -> None:
-        """Ends a lease whose request is to be offered again."""
-        self._end(lease, "release")
+    def _end(self, lease: Lease, how: Any, reason: str = "") -> None:
+        self._ended.append(End(lease.id, lease.attempt, how, reason))
+        self._under_way[lease.slot] -= 1
+        if self._under_way[lease.slot] <= 0:
+            del self._under_way[lease.slot]
 
     # What spiders, extensions and commands ask
 
@@ -369,7 +365,8 @@ class Scheduler(BaseScheduler):
         try:
             if self._exchanging is not None:
                 await asyncio.wait([self._exchanging])
-            self._ended += [End(lease.id, lease.attempt, "release") for _, _, lease, _ in self._ready]
+            for _, _, lease, _ in self._ready:
+                self._end(lease, "release")
             self._ready.clear()
             # Scrapy has ended these requests in a way that it tells nobody of.
             for handed in list(self._handed.values()):
@@ -485,27 +482,10 @@ class Scheduler(BaseScheduler):
                 "%s%s", error, "; the page is asked anew when the spider comes to it again" * is_renamed
             )
             self._count("dropped/unreadable")
-            reason = str(error)
-            self._ended.append(End(lease.id, lease.attempt, "unsee" if is_renamed else "fail", reason))
+            self._end(lease, "unsee" if is_renamed else "fail", str(error))
             return None
         request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
         return request
-
-    def _end(self, lease: Mapping[str, int], how: Any, reason: str = "") -> None:
-        handed = self._handed.pop((lease["id"], lease["attempt"]), None)
-        if handed is None or not self.is_open:
-            return
-        self._free(handed.lease)
-        self._ended.append(End(lease["id"], lease["attempt"], how, reason))
-        if how == "release" or self._scheduling.is_shared:
-            # Others may have pushed meanwhile.
-            self._answer = replace(self._answer, has_more=True)
-        self._look_again()
-
-    def _free(self, lease: Lease) -> None:
-        self._under_way[lease.slot] -= 1
-        if self._under_way[lease.slot] <= 0:
-            del self._under_way[lease.slot]
 
     # The exchange with the queue
 
@@ -582,9 +562,9 @@ class Scheduler(BaseScheduler):
                 signals.request_dropped, request=requests[place], spider=self._crawler.spider
             )
         for lease in answer.leases:
+            self._under_way[lease.slot] += 1
             request = self._made_of(lease)
             if request is not None:
-                self._under_way[lease.slot] += 1
                 self._ready.append((-lease.priority, next(self._numbers), lease, request))
         self._answer = replace(answer, has_more=answer.has_more or bool(self._pushed))
 
@@ -621,8 +601,7 @@ class Scheduler(BaseScheduler):
             # A listener to `request_scheduled` forbids it, as that of Scrapy for requests that are offsite.
             self._waking = None
             self._ready.remove(first)
-            self._free(lease)
-            self._ended.append(End(lease.id, lease.attempt, "finish"))
+            self._end(lease, "finish")
             self._is_hungry = True
             self._look_again()
 

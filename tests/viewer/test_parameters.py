@@ -80,7 +80,7 @@ def test_an_edge_that_is_no_tile_s_centre(client: Client, zoom: str) -> None:
         reply = client.get(f"{API}/view", {**VIEW, **right, "zoom": zoom, name: "4"})
         assert reply.status == 400
         assert reply.error.startswith(
-            f"{name}=4 is no tile's centre at zoom {zoom}: write an odd multiple of "
+            f"{name}=4 is not a tile's centre at zoom {zoom}: write an odd multiple of "
         )
 
 
@@ -101,7 +101,7 @@ def test_what_is_no_day(client: Client, day: str) -> None:
     for path, name in (("view", "day"), ("heat", "after"), ("places", "until")):
         reply = client.get(f"{API}/{path}", {**QUESTIONS[f"{API}/{path}"], name: day})
         assert reply.status == 400
-        assert reply.error.endswith(" is no day: write it as 2021-02-13")
+        assert reply.error.endswith(" is not a day: write it as 2021-02-13")
         assert len(reply.error) < 250
 
 

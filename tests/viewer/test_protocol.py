@@ -149,7 +149,7 @@ def test_a_question_that_is_not_there_names_those_that_are(client: Client) -> No
     asked = client.get(f"{API}/tiles")
     assert asked.status == 404
     assert asked.error.startswith(
-        "'tiles' is no question about a map; there are: view, changes, heat, tiles/{tile}"
+        "'tiles' is not a question about a map; there are: view, changes, heat, tiles/{tile}"
     )
 
 

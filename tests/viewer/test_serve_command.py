@@ -113,5 +113,5 @@ def test_a_host_that_is_not_this_computer_is_refused(world: World, host: str) ->
             async with listening(application, host, 0):
                 pass
 
-    with pytest.raises(ConfigurationError, match="is no address of this computer"):
+    with pytest.raises(ConfigurationError, match="is not an address of this computer"):
         asyncio.run(listen())

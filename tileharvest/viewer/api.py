@@ -201,7 +201,7 @@ _STATS: Final = (
 
 
 def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any] | None:
-    """Returns how far the last harvest is, as the commands tell it, or None if it has ended."""
+    """Returns how far the last harvest is, as the commands show it, or None if it has ended."""
     if not summaries or summaries[-1].ended is not None:
         return None
     finished = [one for one in summaries if one.reason == FINISHED and one.walk not in NOT_WALKED]

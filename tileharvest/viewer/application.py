@@ -82,7 +82,7 @@ several threads faster than one."""
 _COMPOSING_THREADS: Final = 2
 _COMPOSING_WAITING: Final = 128
 """A browser asks for six pictures at a time, so twenty people may look at composed levels at once. With two
-cores the last of so many pictures comes after two seconds, or after a minute if all are of many levels."""
+cores the last of them comes after two seconds, or after a minute if all are of many levels."""
 _LONG_THREADS: Final = 1
 _LONG_WAITING: Final = 16
 """Each of these questions takes up to seconds over a million versions, so the last one waits for half a
@@ -239,7 +239,7 @@ class Application:
         forms = [route.path.removeprefix(f"{_MAP}/") for route in self.routes()]
         there = ", ".join(form for form in forms if not form.startswith("/"))
         asked = "/".join(path.removeprefix(f"{_MAPS}/").split("/")[1:])
-        return f"{quoted(asked)} is no question about a map; there are: {there}"
+        return f"{quoted(asked)} is not a question about a map; there are: {there}"
 
     def _quick(self, answer: Answer) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -263,11 +263,13 @@ class Application:
         """Answers with an image, or with the picture that it shows."""
         name = request.match_info["image"]
         if not is_image_name(name):
-            raise unknown(f"{quoted(name)} is no image: write its sha1 and its extension, as in a view")
+            raise unknown(
+                f"{quoted(name)} is not an image's name: write its sha1 and its extension, as in a view"
+            )
         sha1, _, extension = name.partition(".")
         tag = f'"{sha1}"'
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": tag}
-        # The name tells the content, so nothing is read for a client that has the image.
+        # The name says what the content is, so nothing is read for a client that has the image.
         if is_named(request, tag):
             return not_modified(headers)
 

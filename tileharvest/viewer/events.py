@@ -31,7 +31,7 @@ MONTHS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class ToldEvent:
+class LayerEvent:
     """An event, with its layer and the moments that are needed to show it."""
 
     event: Event
@@ -69,7 +69,7 @@ def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 def recent_events(
     served: ServedMaps, map_name: str, parameters: Parameters
-) -> tuple[MapOutline, list[ToldEvent]]:
+) -> tuple[MapOutline, list[LayerEvent]]:
     """Returns the events of the map's last months with a harvest for a feed, newest first.
 
     Each month is clustered by itself, so that an event is the same in each answer. Days to which harvests
@@ -80,7 +80,7 @@ def recent_events(
     layers = outline.layers
     if "layer" in parameters:
         layers = (served.layer(map_name, parameters.text("layer"))[2],)
-    found: list[ToldEvent] = []
+    found: list[LayerEvent] = []
     worlds: set[str] = set()
     for layer in layers:
         described = layer.described(outline.days[-1])
@@ -112,7 +112,7 @@ def _of_layer(
     ground: Ground | None,
     *,
     is_settled: bool = False,
-) -> tuple[list[ToldEvent], Certainty]:
+) -> tuple[list[LayerEvent], Certainty]:
     history = served.layer(outline.name, layer.name)[0]
     sure = certainty(history, layer.id)
     if is_settled:
@@ -121,26 +121,26 @@ def _of_layer(
         found = events(history, layer, first, last, sure.first_asked) if first <= last else []
     except ConfigurationError as error:
         raise RefusedError(HTTPStatus.BAD_REQUEST, f"{error}: ask for fewer days") from None
-    told = [
-        ToldEvent(event, layer, outline.day_before(event.first) or event.first, sure.ended[event.last])
+    shown = [
+        LayerEvent(event, layer, outline.day_before(event.first) or event.first, sure.ended[event.last])
         for event in found
     ]
-    return [one for one in told if ground is None or one.ground.touches(ground)], sure
+    return [one for one in shown if ground is None or one.ground.touches(ground)], sure
 
 
-def _as_plain(told: ToldEvent, outline: MapOutline) -> dict[str, Any]:
-    event, area = told.event, told.event.area
+def _as_plain(shown: LayerEvent, outline: MapOutline) -> dict[str, Any]:
+    event, area = shown.event, shown.event.area
     edges = {name: getattr(area, name) for name in ("zoom", "x_from", "x_to", "y_from", "y_to")}
     return {
         "first": event.first.isoformat(),
         "last": event.last.isoformat(),
-        "before": told.before.isoformat(),
+        "before": shown.before.isoformat(),
         "kind": event.kind,
         "tiles": event.tiles,
         "changed": event.changed,
         "new": event.new,
         "gone": event.gone,
         "area": edges,
-        "ground": [told.ground.west, told.ground.south, told.ground.east, told.ground.north],
-        **bounds_in_world(told.ground, told.layer.described(event.last), outline.renderer),
+        "ground": [shown.ground.west, shown.ground.south, shown.ground.east, shown.ground.north],
+        **bounds_in_world(shown.ground, shown.layer.described(event.last), outline.renderer),
     }

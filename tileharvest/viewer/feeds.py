@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from tileharvest.viewer.events import ToldEvent
+    from tileharvest.viewer.events import LayerEvent
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -104,45 +104,45 @@ class Feed:
             return self._say("title", map=self.map)
         return self._say("title_of_area", map=self.map, area=self.area)
 
-    def sentence(self, told: ToldEvent) -> str:
+    def sentence(self, shown: LayerEvent) -> str:
         """Returns one line about an event."""
-        event = told.event
+        event = shown.event
         kind = event.kind if event.tiles > 1 else f"{event.kind}_one"
         first, last = event.first.isoformat(), event.last.isoformat()
         days = first if first == last else self._say("period", first=first, last=last)
-        return self._say(kind, n=f"{event.tiles:,}", place=self._place(told), days=days)
+        return self._say(kind, n=f"{event.tiles:,}", place=self._place(shown), days=days)
 
-    def link(self, told: ToldEvent) -> str:
+    def link(self, shown: LayerEvent) -> str:
         """Returns the page's address that compares the days before and after the event at its place."""
-        x, z, _ = self._middle(told)
-        event = told.event
+        x, z, _ = self._middle(shown)
+        event = shown.event
         return permalink(
-            self.viewer, self.map, told.layer.name, event.last, x, z, event.area.zoom, told.before
+            self.viewer, self.map, shown.layer.name, event.last, x, z, event.area.zoom, shown.before
         )
 
-    def picture(self, told: ToldEvent) -> str:
+    def picture(self, shown: LayerEvent) -> str:
         """Returns the address of the pictures before and after."""
-        ground = told.ground
+        ground = shown.ground
         corners = ",".join(written(edge) for edge in (ground.west, ground.south, ground.east, ground.north))
-        days = f"{told.before}/{told.event.last}.jpg"
-        query = urlencode({"layer": told.layer.name, "ground": corners}, safe=",")
+        days = f"{shown.before}/{shown.event.last}.jpg"
+        query = urlencode({"layer": shown.layer.name, "ground": corners}, safe=",")
         return f"{self.viewer}api/v1/maps/{quote(self.map, safe='')}/before/{days}?{query}"
 
-    def html(self, told: ToldEvent) -> str:
+    def html(self, shown: LayerEvent) -> str:
         """Returns the HTML that a feed reader shows for an event."""
-        pictures = self._say("pictures", before=told.before, after=told.event.last)
-        link, picture = escape(self.link(told)), escape(self.picture(told))
-        layer = escape(self._say("layer", layer=told.layer.name))
+        pictures = self._say("pictures", before=shown.before, after=shown.event.last)
+        link, picture = escape(self.link(shown)), escape(self.picture(shown))
+        layer = escape(self._say("layer", layer=shown.layer.name))
         return (
             f'<p><a href="{link}"><img src="{picture}" alt="{escape(pictures)}"></a></p>'
             f'<p>{escape(pictures)}. <a href="{link}">{escape(self._say("compare"))}</a></p><p>{layer}</p>'
         )
 
-    def identity(self, told: ToldEvent) -> uuid.UUID:
+    def identity(self, shown: LayerEvent) -> uuid.UUID:
         """Returns an event's identity, which stays the same in each viewer of the map, whatever later
         harvests add to the event. Each language has its own, so a reader of two feeds shows both entries."""
-        event = told.event
-        named = [self.map, told.layer.name, event.first.isoformat(), str(event.seed)]
+        event = shown.event
+        named = [self.map, shown.layer.name, event.first.isoformat(), str(event.seed)]
         named += [self.language] if self.language != LANGUAGES[0] else []
         return uuid.uuid5(_NAMES, repr(tuple(named)))
 
@@ -150,15 +150,15 @@ class Feed:
         shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
         return _WORDS[self.language][words].format(**shown)
 
-    def _place(self, told: ToldEvent) -> str:
-        x, z, on_earth = self._middle(told)
+    def _place(self, shown: LayerEvent) -> str:
+        x, z, on_earth = self._middle(shown)
         if on_earth is not None:
             return self._say("degrees", y=on_earth[0], x=on_earth[1])
         return self._say("blocks", x=round(x), z=round(z))
 
-    def _middle(self, told: ToldEvent) -> tuple[float, float, tuple[float, float] | None]:
+    def _middle(self, shown: LayerEvent) -> tuple[float, float, tuple[float, float] | None]:
         """Returns `page_place` of the event's middle."""
-        return page_place(told.layer.described(told.event.last), self.renderer, told.ground.middle)
+        return page_place(shown.layer.described(shown.event.last), self.renderer, shown.ground.middle)
 
 
 def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query) -> bytes:
@@ -175,21 +175,21 @@ def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query
     return atom(about, found) if form == "events.atom" else calendar(about, found)
 
 
-def atom(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
+def atom(feed: Feed, events: Sequence[LayerEvent]) -> bytes:
     """Returns the feed as Atom, with the newest events first."""
-    told = events[:MOST_ENTRIES]
+    shown = events[:MOST_ENTRIES]
     root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
     named = repr((feed.map, feed.layer, feed.area, feed.language))
     _add(root, "id", uuid.uuid5(_NAMES, named).urn)
     _add(root, "title", feed.title)
-    _add(root, "updated", _moment(told[0].updated) if told else _BEGAN)
+    _add(root, "updated", _moment(shown[0].updated) if shown else _BEGAN)
     _add(root, "link", rel="self", type="application/atom+xml", href=feed.address)
     _add(
         root, "link", rel="alternate", type="text/html", href=f"{feed.viewer}#{urlencode({'map': feed.map})}"
     )
     _add(_add(root, "author"), "name", feed.map)
     _add(root, "generator", "TileHarvest")
-    for one in told:
+    for one in shown:
         entry = _add(root, "entry")
         _add(entry, "id", feed.identity(one).urn)
         _add(entry, "title", feed.sentence(one))
@@ -201,7 +201,7 @@ def atom(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
     return body
 
 
-def calendar(feed: Feed, events: Sequence[ToldEvent]) -> bytes:
+def calendar(feed: Feed, events: Sequence[LayerEvent]) -> bytes:
     """Returns the feed as a calendar. An event lasts from its first day to its last."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//TileHarvest//What is new//EN"]
     lines += ["CALSCALE:GREGORIAN", "METHOD:PUBLISH", f"X-WR-CALNAME:{_text(feed.title)}"]

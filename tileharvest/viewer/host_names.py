@@ -41,7 +41,7 @@ class HostNames:
     def of(cls, host: str, more: Iterable[str] = ()) -> Self:
         """Returns the names of a viewer that listens on `host`.
 
-        `more` are the names of `--allow-host`. Raises ConfigurationError for a text that is no name, such as
+        `more` are the names of `--allow-host`. Raises ConfigurationError for anything but a name, such as
         the address of a page.
         """
         names = {host.lower()}

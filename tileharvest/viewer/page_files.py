@@ -31,7 +31,7 @@ _KINDS: Final = {
     "": "text/plain; charset=utf-8",
 }
 _LIBRARY: Final = "leaflet/"
-"""The folder of a script that is no module of ours."""
+"""The folder of a script that is not one of our modules."""
 _WITHOUT_SERVER: Final = "published"
 """The folder of modules for pages without a server."""
 

@@ -79,7 +79,7 @@ class Parameters:
     def day(self, name: str) -> date:
         found = parse_day(self._values[name])
         if found is None:
-            raise wrong(f"{name}={echoed(self._values[name])} is no day: write it as 2021-02-13")
+            raise wrong(f"{name}={echoed(self._values[name])} is not a day: write it as 2021-02-13")
         return found
 
     def language(self, known: Sequence[str]) -> str:
@@ -106,7 +106,7 @@ class Parameters:
         for name, edge in edges.items():
             if edge % (2 * unit) != unit:
                 raise wrong(
-                    f"{name}={edge} is no tile's centre at zoom {zoom}: write an odd multiple of {unit}"
+                    f"{name}={edge} is not a tile's centre at zoom {zoom}: write an odd multiple of {unit}"
                 )
         for axis in "xy":
             first, last = edges[f"{axis}_from"], edges[f"{axis}_to"]
@@ -136,7 +136,7 @@ def picture_days(names: Sequence[str], suffix: str) -> tuple[date, ...]:
     days = tuple(day for day in map(parse_day, texts) if day is not None)
     if len(days) < len(texts) or not names[-1].endswith(suffix):
         raise unknown(
-            f"{quoted('/'.join(names))} is no picture's name: write its day, as in 2021-02-13{suffix}"
+            f"{quoted('/'.join(names))} is not a picture's name: write its day, as in 2021-02-13{suffix}"
         )
     return days
 
@@ -145,7 +145,7 @@ def parse_tile(name: str) -> Tile:
     """Returns the tile of a name such as `-3_-440_216`. Raises RefusedError if no tile can have that name."""
     match = _TILE.fullmatch(name)
     if match is None:
-        raise unknown(f"{quoted(name)} is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216")
+        raise unknown(f"{quoted(name)} is not a tile's name: write zoom_x_y, such as 0_1_1 or -3_-440_216")
     zoom, x, y = map(int, match.groups())
     if zoom < _COARSEST or max(abs(x), abs(y)) > _FARTHEST:
         raise unknown(f"tile {name} is farther out than any map")

@@ -90,7 +90,7 @@ def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: d
     if past is None:
         raise unknown(f"there was nothing at {tile} by {day}")
     if past.source == tile.zoom:
-        raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view tells their images")
+        raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view names their images")
     width, height = past.tile_size
     if max(width, height) > LARGEST:
         raise unknown(f"tiles of {width} x {height} pixels are not composed")
@@ -181,7 +181,7 @@ def film(
     """Returns an animated WebP of a rectangle through time. Raises RefusedError.
 
     `most_tiles` is the most tiles of the deepest zoom that a frame may show, around the rectangle too. The
-    watch is told of each frame.
+    watch learns of each frame.
     """
     parameters = Parameters(query, ("layer",), (*RECTANGLE, "from", "to"))
     history, outline, layer = served.layer(map_name, parameters.text("layer"))
@@ -199,7 +199,7 @@ def film(
         raise wrong(f"a film from {first} to {last} cannot be: the history begins on {outline.days[0]}")
     ground = needed_ground(parameters, layer.described(last), outline.renderer)
     deepest = max(layer.zooms)
-    # This comes before any question to the history, so a person who is zoomed out far is told at once.
+    # This comes before any question to the history, so a person who is zoomed out far learns it at once.
     _expect_few(ground.tiles(deepest, layer.factor), most_tiles)
     height = round(_WIDTH * (ground.north - ground.south) / (ground.east - ground.west))
     size = _WIDTH, min(max(_HEIGHT[0], height - height % 2), _HEIGHT[1])
@@ -229,7 +229,7 @@ def film(
 
 
 def _expect_few(tiles: TileRange, most: int) -> None:
-    # Python's `len` cannot tell of more than 2^63 tiles.
+    # Python's `len` cannot count more than 2^63 tiles.
     if (number := len(tiles.columns) * len(tiles.rows)) > most:
         raise wrong(
             f"a film of this rectangle shows {number:,} tiles, and films here show {most:,} at most: come"

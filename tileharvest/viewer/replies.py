@@ -42,7 +42,7 @@ HEADERS: Final = {
     " frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
-    # aiohttp would tell its version and Python's.
+    # aiohttp would send its version and Python's.
     "Server": "TileHarvest",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

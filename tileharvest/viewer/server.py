@@ -49,7 +49,7 @@ def parse_port(text: str) -> int:
 
 
 def parse_ancestors(texts: Iterable[str]) -> tuple[str, ...]:
-    """Returns the sites of `--frame-ancestors`. Raises ConfigurationError for a text that is no site."""
+    """Returns the sites of `--frame-ancestors`. Raises ConfigurationError for a text that is not a site."""
     ancestors = tuple(texts)
     for text in ancestors:
         if _ORIGIN.fullmatch(text) is None:
@@ -143,7 +143,7 @@ def _outward(loopback: str, elsewhere: str) -> list[str]:
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
-    elsewhere = ConfigurationError(f"--host {host} is no address of this computer")
+    elsewhere = ConfigurationError(f"--host {host} is not an address of this computer")
     if not host:
         # To asyncio an empty host means every address of this computer. Nobody should open them all by
         # leaving a word out.

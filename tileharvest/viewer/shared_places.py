@@ -1,7 +1,7 @@
 """Shared places: addresses of a place on one day or two, with a title and a picture for other sites.
 
 A browser never sends the part of an address behind `#` to a server, so a chat or a forum can show nothing of
-the page's own addresses. `s/MAP/DAY/X,Z,ZOOM` tells a server the same place (https://ogp.me,
+the page's own addresses. `s/MAP/DAY/X,Z,ZOOM` gives a server the same place (https://ogp.me,
 https://oembed.com), and leads a browser to the page.
 """
 
@@ -209,11 +209,11 @@ def known_parameters(query: Query) -> Query:
 def shared_name(address: str) -> str:
     """Returns the name of the map in the whole address of a shared place, or an empty text if it names none.
 
-    Raises RefusedError for a text that is no address."""
+    Raises RefusedError for a text that is not an address."""
     try:
         names = urlsplit(address).path.split("/")
     except ValueError:
-        raise wrong(f"url={echoed(address)} is no address") from None
+        raise wrong(f"url={echoed(address)} is not an address") from None
     return unquote(names[-3]) if len(names) >= 4 else ""
 
 
@@ -226,7 +226,7 @@ def names_in(address: str, viewer: str) -> tuple[Sequence[str], Query]:
     names = [unquote(name) for name in below.split("/")]
     if parts.netloc.lower() != own.netloc.lower() or len(names) != 4 or names[0] != "s":
         raise unknown(
-            f"{quoted(address)} is no shared place of this viewer: write {viewer}s/MAP/DAY/X,Z,ZOOM"
+            f"{quoted(address)} is not a shared place of this viewer: write {viewer}s/MAP/DAY/X,Z,ZOOM"
         )
     return names[1:], parse_qsl(parts.query, keep_blank_values=True)
 
@@ -237,7 +237,7 @@ def oembed(served: ServedMaps, viewer: str, query: Query, *, is_framed: bool) ->
     parameters = Parameters(query, ("url",), ("format", "maxwidth", "maxheight"))
     if "format" in parameters and parameters.text("format") != "json":
         # The status that oEmbed asks for, in section 2.3.3.
-        raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed is told as JSON only: write format=json")
+        raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed answers in JSON only: write format=json")
     wide, high = (parameters.number(name, 1, 100_000, 100_000) for name in ("maxwidth", "maxheight"))
     names, asked = names_in(parameters.text("url"), viewer)
     place = shared_place(served, names, known_parameters(asked))
@@ -272,7 +272,7 @@ def _days(outline: MapOutline, text: str) -> tuple[date, ...]:
     days = tuple(day for day in map(parse_day, text.split("..")) if day is not None)
     first, last = outline.days[0], outline.days[-1]
     if len(days) != len(text.split("..")) or len(days) > 2 or list(days) != sorted(set(days)):
-        raise unknown(f"{quoted(text)} is no day and no two: write 2021-02-13, or 2021-02-13..2021-02-16")
+        raise unknown(f"{quoted(text)} is neither a day nor two: write 2021-02-13, or 2021-02-13..2021-02-16")
     if days[0] < first or days[-1] > last:
         raise unknown(f"the history of map '{outline.name}' goes from {first} to {last}, without {text}")
     return days
@@ -282,12 +282,12 @@ def _place(outline: MapOutline, layer: LayerOutline, text: str) -> tuple[float, 
     """Returns X, Z and the zoom of a place. Raises RefusedError."""
     place = _PLACE.fullmatch(text)
     if place is None:
-        raise unknown(f"{quoted(text)} is no place: write X,Z,ZOOM, as in 120,-340,-1")
+        raise unknown(f"{quoted(text)} is not a place: write X,Z,ZOOM, as in 120,-340,-1")
     x, z, zoom = map(float, place.groups())
     if not _COARSEST <= zoom <= _MOST_ENLARGED:
         kept = layer.kept_zooms() or [0]
         raise unknown(
-            f"{quoted(text)} is no place: there is no zoom {place[3]}; the zooms go from {kept[0]} to"
+            f"{quoted(text)} is not a place: there is no zoom {place[3]}; the zooms go from {kept[0]} to"
             f" {kept[-1]}, the deepest, and enlarged to {_MOST_ENLARGED}"
         )
     if is_on_earth(layer.latest, outline.renderer) and abs(z) > _FARTHEST:
@@ -296,7 +296,7 @@ def _place(outline: MapOutline, layer: LayerOutline, text: str) -> tuple[float, 
 
 
 def _ground(place: SharedPlace, width: int, height: int) -> Ground:
-    """Returns the ground around the place that a screen of so many pixels shows."""
+    """Returns the ground around the place that a screen of this size shows."""
     described, factor = place.layer.described(place.days[-1]), place.layer.factor
     x, y = (described.projection or ON_GRID).point_of(place.x + 0.5, place.z + 0.5)
     # At zoom 0 a tile is two grid units wide and high.

@@ -6,7 +6,7 @@ import { worldToGrid } from "./projection.js";
 import { remember, remembered, text } from "./text.js";
 
 const REMEMBERED = "tileharvest.seen.";
-const LEAST = 8; // Pixels along an edge: the server tells of no smaller rectangle, but on a canvas of one zoom.
+const LEAST = 8; // Pixels along an edge: the server answers for no smaller rectangle, but on a canvas of one zoom.
 const MOST_TILES = 16; // Nor of one that lies on more.
 const MOST_PIXELS = 1 << 20;
 

@@ -5,7 +5,7 @@
  * @typedef {import("./projection.js").GridPoint} GridPoint
  * @typedef {import("./projection.js").Place} Place
  * @typedef {object} Coordinates
- * @property {number} digits behind the point, to which addresses tell a place
+ * @property {number} digits behind the point, with which addresses name a place
  * @property {string} example the key of the words in the empty field
  * @property {string} wrong the key of the words that say what can be typed
  * @property {(point: GridPoint) => string} inWords

@@ -19,7 +19,7 @@ export function periodOf(span, day, lastDay, before) {
   if (span === "day") return { from: day, to: day };
   if (span === "visit" && before !== null) {
     const from = daysLater(before, 1);
-    // The server tells of a year at most.
+    // The server answers for a year at most.
     return { from: from < daysLater(lastDay, -365) ? daysLater(lastDay, -365) : from, to: lastDay };
   }
   return { from: daysLater(lastDay, span === "week" ? -6 : -29), to: lastDay };

@@ -27,7 +27,7 @@ export function tileName({ zoom, x, y }) {
 export function parseTile(name) {
   const [zoom, x, y] = (NAME.exec(name) ?? []).slice(1).map(Number);
   if (zoom === undefined || !isCentre(x, zoom) || !isCentre(y, zoom)) {
-    throw new RangeError(`'${name}' is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216`);
+    throw new RangeError(`'${name}' is not a tile's name: write zoom_x_y, such as 0_1_1 or -3_-440_216`);
   }
   return { zoom, x, y };
 }

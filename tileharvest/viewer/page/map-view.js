@@ -7,7 +7,7 @@
 import "./leaflet/leaflet.js";
 import { areaOf, groundOf, tileAtCell, widthOf } from "./grid.js";
 
-/** @type {any} Leaflet's minified file is no module, and ships no types. */
+/** @type {any} Leaflet's minified file is not a module, and has no types. */
 const L = /** @type {any} */ (globalThis).L;
 
 /**

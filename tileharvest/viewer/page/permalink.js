@@ -49,7 +49,7 @@ export function readHash(hash) {
   const read = new URLSearchParams(hash.slice(hash.indexOf("#") + 1));
   const x = coordinate(read.get("x"));
   const z = coordinate(read.get("z"));
-  // One coordinate alone is no place.
+  // One coordinate alone is not a place.
   const place = x === null || z === null ? { x: null, z: null } : { x, z };
   const found = {
     map: read.get("map") || null,

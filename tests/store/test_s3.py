@@ -112,24 +112,6 @@ def test_the_service_is_given_checksums_of_the_bytes(between: Misbehaving) -> No
     assert received.headers["x-amz-content-sha256"] == sha256(BODY).hexdigest()
 
 
-def test_a_session_token_is_sent_along(between: Misbehaving, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SESSION_TOKEN", "passing")
-    S3Store("tiles").put({IMAGE: BODY})
-    assert between.received[0].headers["x-amz-security-token"] == "passing"
-
-
-def test_a_bucket_can_be_a_host_of_its_own(between: Misbehaving, monkeypatch: pytest.MonkeyPatch) -> None:
-    between.rule_for_all = rules.status(200, {"ETag": '"sea"'})
-    monkeypatch.setenv("AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "true")
-    S3Store("tiles", "maps").put({IMAGE: BODY})
-    assert between.received[0].path == KEY.removeprefix("/tiles")
-
-
-def test_opening_asks_nothing(between: Misbehaving) -> None:
-    S3Store("tiles")
-    assert between.received == []
-
-
 def test_a_store_to_be_read_only_takes_no_image(s3: S3, store: S3Store) -> None:
     store.put({IMAGE: BODY})
     reader = S3Store("tiles", "maps", read_only=True)

@@ -32,21 +32,13 @@ from tileharvest.history.damage import damage
 from tileharvest.history.errors import as_history_errors, damage_error, no_history
 from tileharvest.history.schema import (
     REVISION,
-    blocks,
-    change_indexes,
-    failures,
-    harvest_counts,
-    harvest_layers,
-    harvests,
-    index_readings,
+    changes,
     layers,
     maps,
     metadata,
-    proofs,
     site_bodies,
     site_files,
     tiles,
-    validators,
     versions,
 )
 
@@ -55,7 +47,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from sqlalchemy import Connection, Engine, PoolProxiedConnection, Select, Table
+    from sqlalchemy import ColumnElement, Connection, Engine, PoolProxiedConnection, Select, Table
 
     Work: TypeAlias = Callable[[Connection], None]
 
@@ -367,21 +359,20 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
     Tables that others refer to come first.
     """
     map_id = select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
-    its_harvests = select(harvests.c.id).where(harvests.c.map == map_id)
     its_layers = select(layers.c.id).where(layers.c.map == map_id)
-    its_latest = select(tiles.c.version).where(tiles.c.layer.in_(its_layers))
-    yield maps, select(maps).where(maps.c.name == map_name)
-    yield layers, select(layers).where(layers.c.map == map_id)
-    yield harvests, select(harvests).where(harvests.c.map == map_id)
-    yield harvest_layers, select(harvest_layers).where(harvest_layers.c.harvest.in_(its_harvests))
-    yield harvest_counts, select(harvest_counts).where(harvest_counts.c.harvest.in_(its_harvests))
-    yield versions, select(versions).where(versions.c.id.in_(its_latest))
-    for table in (tiles, blocks, failures, validators, proofs, change_indexes, index_readings):
-        yield table, select(table).where(table.c.layer.in_(its_layers))
-    its_files = select(site_files).where(site_files.c.map == map_id)
-    its_bodies = its_files.with_only_columns(site_files.c.sha1)
-    yield site_bodies, select(site_bodies).where(site_bodies.c.sha1.in_(its_bodies))
-    yield site_files, its_files
+    of_table: dict[Table, ColumnElement[bool]] = {
+        maps: maps.c.name == map_name,
+        versions: versions.c.id.in_(select(tiles.c.version).where(tiles.c.layer.in_(its_layers))),
+        site_bodies: site_bodies.c.sha1.in_(select(site_files.c.sha1).where(site_files.c.map == map_id)),
+    }
+    for table in metadata.sorted_tables:
+        if table in of_table:
+            yield table, select(table).where(of_table[table])
+        elif "map" in table.c:
+            yield table, select(table).where(table.c.map == map_id)
+        elif table is not changes:
+            # The counts of changes are of all versions.
+            yield table, select(table).where(table.c.layer.in_(its_layers))
 
 
 class Writer:

@@ -141,7 +141,7 @@ def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(run, layer
         ((), MINIMAL.replace('Overlay": false', 'Overlay": true'), SiteError, "no layer but overlays"),
         ((), Fetched(503), SiteError, "answers 503"),
         # Without configuration.
-        ((), None, SiteError, "name its layers there"),
+        ((), None, SiteError, "needs the names of its layers"),
         (("day",), None, SiteError, "is the address right, or has the map moved"),
     ],
 )

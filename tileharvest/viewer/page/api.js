@@ -24,7 +24,7 @@
  * @typedef {{day: string, started: string, ended: string | null, reason: string | null,
  *   depth: Record<string, number>, counts: Record<string, number>, requests: number, received_bytes: number,
  *   stored_bytes: number, spared_bytes: number, seconds_worked: number, stopped: string | null,
- *   walk: "full" | "pruned" | "repaired" | "pushed" | "imported" | "changes" | null, walk_reason: string | null}}
+ *   walk: "full" | "pruned" | "repaired" | "share" | "pushed" | "imported" | "changes" | null, walk_reason: string | null}}
  * Harvest
  * @typedef {{done: number, expected: number | null, active: boolean, tiles_done: number,
  *   tiles_expected: number | null, failures: number, requests_per_second: number | null,

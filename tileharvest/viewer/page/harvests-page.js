@@ -17,6 +17,7 @@ const WALKS = {
   full: "harvestFull",
   pruned: "harvestPruned",
   repaired: "harvestRepaired",
+  share: "harvestShare",
   pushed: "harvestPushed",
   imported: "harvestImported",
   changes: "harvestChanges",

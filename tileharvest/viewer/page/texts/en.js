@@ -226,6 +226,7 @@ export default {
   harvestStored: "Stored",
   harvestPruned: "Pruned walk: nothing was asked below unchanged tiles, but for a sample.",
   harvestRepaired: "Pruned walk: the sample showed a change, so the tiles that had been left out were asked after all.",
+  harvestShare: "Share: all blocks with a tile were asked, and of the empty ones those whose turn it was.",
   harvestPushed: "Only tiles that were pushed, or put back, after the day's harvest was complete.",
   harvestImported: "No tile was asked: the day was imported.",
   harvestChanges: "No tile was asked: the changes of the day were imported.",

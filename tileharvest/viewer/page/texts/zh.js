@@ -226,6 +226,7 @@ export default {
   harvestStored: "存储",
   harvestPruned: "剪枝遍历：除抽查外，未变图块之下均未询问。",
   harvestRepaired: "剪枝遍历，但抽查发现变化：略过的图块已补问。",
+  harvestShare: "部分遍历：有图块的区域全部询问，空白区域只询问轮到的部分。",
   harvestPushed: "只访问了当日采集完成之后推送或放回的图块。",
   harvestImported: "未访问网站：这一天是导入的。",
   harvestChanges: "未访问网站：导入了这一天的变化。",

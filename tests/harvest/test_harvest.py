@@ -358,17 +358,6 @@ def most(folder: Path, **keys: Any) -> list[int]:
     return asyncio.run(run())
 
 
-def test_a_layer_is_ended_by_what_all_workers_have_found_together(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path, max_tiles=7) as one, opened(tmp_path, max_tiles=7) as other:
-            await one.keep_results([added(tile) for tile in ALL[:5]])
-            await other.keep_results([added(tile) for tile in ALL[5:7]])
-            with pytest.raises(BudgetError, match="has more than 7 tiles"):
-                await other.keep_results([added(ALL[7])])
-
-    asyncio.run(run())
-
-
 def test_a_layer_may_grow_by_what_the_last_complete_harvest_has_found(tmp_path: Path) -> None:
     assert most(tmp_path) == [2_000_000]
     known(tmp_path, *ALL)

@@ -441,9 +441,6 @@ class Harvest:
         if block.layer in self._sizes:
             await self._learn_size(block.layer, bodies.values())
         self._count(block, found)
-        extent = self.extents[block.layer]
-        if extent.is_to_be_compared and not self._again:
-            await self._learn_of_others(block.layer)
         missing = Missing(self._known_before, self.tally[Outcome.GONE])
         if missing.has_moved:
             raise await self._moved(missing)
@@ -509,12 +506,6 @@ class Harvest:
             return True
         below = [part for _, tile in block.tiles() for part in walk.kept_below(tile)]
         return await self._ask(self._record.has_result, block.layer, below)
-
-    async def _learn_of_others(self, layer: str) -> None:
-        """Makes a layer's bounds count the tiles of other processes, too."""
-        # This comes first, so that no other result starts the same query in the meantime.
-        self.extents[layer].learn(0)
-        self.extents[layer].learn((await self._ask(self._record.found))[layer])
 
     def _count(self, block: Block, found: FoundBlock) -> None:
         """Counts what was found in a block, also in the bounds of its layer. Raises BudgetError if the layer

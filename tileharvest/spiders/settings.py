@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from tileharvest.politeness.rules import Rules
+
 _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "DOWNLOADER_MIDDLEWARES": {
         "tileharvest.middlewares.diff.DiffMiddleware": 540,
@@ -85,3 +87,19 @@ def suit_tiles(settings: BaseSettings) -> None:
         settings.set(name, {**components, **settings.getdict(name)}, priority=priority)
     for name, value in _DEFAULTS.items():
         settings.set(name, value, priority="addon")
+
+
+def behave(settings: BaseSettings, rules: Rules) -> None:
+    """Sets Scrapy's own settings by the rules of the map's owner. The download handler keeps to the others.
+
+    Scrapy counts blocks. As many as tiles may be on the way keep the connections busy however few tiles each
+    block has, and two more wait for their turn."""
+    for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
+        # What the project or the command line says is not raised.
+        is_said = (settings.getpriority(setting) or 0) >= SETTINGS_PRIORITIES["project"]
+        most = settings.getint(setting) if is_said else 0
+        blocks = rules.concurrency + 2
+        settings.set(setting, min(most, blocks) if most else blocks, priority="spider")
+    settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")
+    settings.set("USER_AGENT", rules.user_agents[0], priority="spider")
+    settings.set("USER_AGENTS", rules.user_agents, priority="spider")

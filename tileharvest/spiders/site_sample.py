@@ -19,8 +19,8 @@ from tileharvest.harvest.walks import walk_over
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.fetch import answer_of
+from tileharvest.spiders.settings import behave
 from tileharvest.spiders.site_probe import SiteProbeSpider
-from tileharvest.spiders.tiles import behave
 from tileharvest.tiles.verdict import GONE_STATUSES, HEAD_REFUSED, Answer, judge_existence, unless_blank
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
-from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import (
     AlreadyHarvestedError,
@@ -37,7 +36,7 @@ from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collec
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult, Findings
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
-from tileharvest.spiders.settings import suit_tiles
+from tileharvest.spiders.settings import behave, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Fetch, Site
     from tileharvest.scheduler.crawl import Crawl
     from tileharvest.tiles.block import Block
@@ -589,19 +587,3 @@ def _why(ending: TileHarvestError | None, reason: str) -> str:
     if isinstance(ending, BudgetError):
         return ending.reason
     return _ORDERS.get(reason, reason) if ending is None else ending.close_reason
-
-
-def behave(settings: BaseSettings, rules: Rules) -> None:
-    """Sets Scrapy's own settings by the rules of the map's owner. The download handler keeps to the others.
-
-    Scrapy counts blocks. As many as tiles may be on the way keep the connections busy however few tiles each
-    block has, and two more wait for their turn."""
-    for setting in ("CONCURRENT_REQUESTS", "CONCURRENT_REQUESTS_PER_DOMAIN"):
-        # What the project or the command line says is not raised.
-        is_said = (settings.getpriority(setting) or 0) >= SETTINGS_PRIORITIES["project"]
-        most = settings.getint(setting) if is_said else 0
-        blocks = rules.concurrency + 2
-        settings.set(setting, min(most, blocks) if most else blocks, priority="spider")
-    settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")
-    settings.set("USER_AGENT", rules.user_agents[0], priority="spider")
-    settings.set("USER_AGENTS", rules.user_agents, priority="spider")

@@ -41,31 +41,15 @@ def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True, des
 
 
 class Extent:
-    """Counts the tiles that a harvest finds of one layer. A tile that is found twice counts twice."""
+    """Counts the tiles that one process of a harvest finds of one layer. A tile that is found twice counts
+    twice."""
 
     def __init__(self, most: int, found: int = 0, *, is_alike_an_end: bool = True) -> None:
         """`most` is the most tiles of the layer. `found` is how many tiles the processes of this harvest have
         found before. `is_alike_an_end` says whether the same image at many places ends the layer. It is False
         for a layer that is known to have an end: such a layer may well have the same image everywhere."""
         self.most, self._found, self._is_alike_an_end = most, found, is_alike_an_end
-        self._compared_at = self._next_comparison()
         self._alike: Counter[tuple[str, int, tuple[int, int]]] = Counter()
-
-    @property
-    def is_to_be_compared(self) -> bool:
-        """Whether so many tiles were found since the last comparison that it is time to ask the history how
-        many all processes have found."""
-        return self._found >= self._compared_at
-
-    def learn(self, found: int) -> None:
-        """Takes over how many tiles all processes of the harvest together have found, at least."""
-        self._found = max(self._found, found)
-        self._compared_at = self._next_comparison()
-
-    def _next_comparison(self) -> int:
-        """Returns the number of tiles at which to compare next. There are at most some 200 comparisons, as
-        each reads all tiles of the map."""
-        return self._found + max(1, self.most // 200, (self.most - self._found) // 8)
 
     def add(self, tiles: int) -> str | None:
         """Counts tiles that are there. Returns why the layer seems to have no end, or None."""

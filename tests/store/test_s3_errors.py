@@ -88,8 +88,8 @@ def test_the_credentials_are_unknown(s3: S3) -> None:
     with s3.checking_credentials():
         assert failure(CALLS["put"], store) == (
             f"the store s3://tiles: the credentials are not accepted (403 InvalidAccessKeyId); {LOST};"
-            " correct AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if it has one, AWS_SESSION_TOKEN, and run"
-            " again"
+            " correct or renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if it has one,"
+            " AWS_SESSION_TOKEN, and run again"
         )
 
 
@@ -112,7 +112,7 @@ def test_strangers_are_denied_access(s3: S3, monkeypatch: pytest.MonkeyPatch) ->
     [
         (403, "AccessDenied", "access is denied"),
         (403, "SignatureDoesNotMatch", "the credentials are not accepted"),
-        (400, "ExpiredToken", "the credentials have expired"),
+        (400, "ExpiredToken", "the credentials are not accepted"),
         (403, "RequestTimeTooSkewed", "this computer's clock is wrong"),
         (400, "AuthorizationHeaderMalformed", "the bucket is in another region"),
         (507, "XMinioStorageFull", "the service has no room left for us"),

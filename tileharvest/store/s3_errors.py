@@ -21,52 +21,33 @@ service said was there is not, or no longer, there."""
 _PASSING_CODES: Final = frozenset({"RequestTimeout", "SlowDown", "InternalError"})
 _LASTING_TROUBLES: Final = frozenset({"", "Unknown"})
 
-_NO_BUCKET: Final = (
-    "there is no such bucket",
-    "create it or correct TILE_STORE, and run again",
-)
+_NO_BUCKET: Final = ("there is no such bucket", "create it or correct TILE_STORE")
 _CREDENTIALS: Final = (
     "the credentials are not accepted",
-    "correct AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if it has one, AWS_SESSION_TOKEN, and run again",
+    "correct or renew AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if it has one, AWS_SESSION_TOKEN",
 )
-_NO_CREDENTIALS: Final = (
-    "there are no credentials",
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run again",
-)
-_EXPIRED: Final = (
-    "the credentials have expired",
-    "get new ones, set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and run again",
-)
+_NO_CREDENTIALS: Final = ("there are no credentials", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 _DENIED: Final = (
     "access is denied",
-    "allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket to these credentials, and run again",
+    "allow s3:GetObject, s3:PutObject, s3:DeleteObject and s3:ListBucket to these credentials",
 )
-_CLOCK: Final = ("this computer's clock is wrong", "set it, and run again")
-_REGION: Final = ("the bucket is in another region", "set AWS_REGION, and run again")
-_SLOW_DOWN: Final = ("the service asks to slow down", "run again later")
-_FULL: Final = ("the service has no room left for us", "free space or raise the quota, and run again")
-_NO_ANSWER: Final = (
-    "the service did not answer in time",
-    "check AWS_ENDPOINT_URL and the network, and run again",
-)
-_UNREACHABLE: Final = (
-    "the service cannot be reached",
-    "check AWS_ENDPOINT_URL and the network, and run again",
-)
-_FAILED: Final = ("the service has failed", "run again later")
+_CLOCK: Final = ("this computer's clock is wrong", "set it")
+_REGION: Final = ("the bucket is in another region", "set AWS_REGION")
+_SLOW_DOWN: Final = ("the service asks to slow down", "wait a while")
+_FULL: Final = ("the service has no room left for us", "free space or raise the quota")
+_NO_ANSWER: Final = ("the service did not answer in time", "check AWS_ENDPOINT_URL and the network")
+_UNREACHABLE: Final = ("the service cannot be reached", "check AWS_ENDPOINT_URL and the network")
+_FAILED: Final = ("the service has failed", "wait a while")
 _REFUSED: Final = ("the service has refused", "look the code up with the service's provider")
-_STRANGE: Final = (
-    "what answers does not speak as S3 does",
-    "check AWS_ENDPOINT_URL, and run again",
-)
+_STRANGE: Final = ("what answers does not speak as S3 does", "check AWS_ENDPOINT_URL")
 
 _BY_CODE: Final = {
     "NoSuchBucket": _NO_BUCKET,
     "InvalidAccessKeyId": _CREDENTIALS,
     "SignatureDoesNotMatch": _CREDENTIALS,
     "InvalidToken": _CREDENTIALS,
-    "ExpiredToken": _EXPIRED,
-    "TokenRefreshRequired": _EXPIRED,
+    "ExpiredToken": _CREDENTIALS,
+    "TokenRefreshRequired": _CREDENTIALS,
     "RequestTimeTooSkewed": _CLOCK,
     "AuthorizationHeaderMalformed": _REGION,
     "IllegalLocationConstraintException": _REGION,
@@ -146,7 +127,7 @@ class Refusal:
         what, next_step = self._words()
         answer = " ".join(str(part) for part in (self.status, self.code) if part)
         happened = f"{what} ({answer})" if answer else what
-        return f"{happened}; nothing recorded was lost; {next_step}"
+        return f"{happened}; nothing recorded was lost; {next_step}, and run again"
 
     def _words(self) -> tuple[str, str]:
         if self.without_credentials:

@@ -39,7 +39,7 @@ lint: $(VENV)/development ## style, types and import contracts only
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-torture: debian-packages $(VENV)/development ## kill harvests a thousand times, as root and with the real maps, and compare what they leave; then make up input for hours; without the latter: options in ARGS
+torture: debian-packages $(VENV)/development ## kill harvests a thousand times, with the real maps, and compare what they leave; then make up input for hours; without the latter: options in ARGS
 	nice $(BIN)/python -m tests.torture $(ARGS)
 	$(if $(ARGS),,nice $(BIN)/pytest -n $(TEST_PROCESSES) --all tests/*/test_fuzzed*.py)
 

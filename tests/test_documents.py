@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final
 
 import pytest
+from scrapy.settings import Settings
 
 from tileharvest import commands
 from tileharvest.maps.description import EXAMPLES
@@ -19,6 +21,13 @@ PAGES: Final = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+WORDS: Final = {
+    module.name
+    for module in iter_modules(commands.__path__)
+    if hasattr(import_module(f"tileharvest.commands.{module.name}"), "Command")
+}
+"""The commands of the program."""
+FOLDERS: Final = r"(?:tests|tileharvest|tools|bench|container|examples)"
 
 
 def first_column(title: str) -> str:
@@ -33,13 +42,30 @@ def test_the_readme_is_read_in_five_minutes() -> None:
 
 
 def test_the_reference_has_each_command_of_the_program() -> None:
-    modules = (module.name for module in iter_modules(commands.__path__))
-    words = {name for name in modules if hasattr(import_module(f"tileharvest.commands.{name}"), "Command")}
-    assert set(re.findall(r"`([a-z-]+)", first_column("Commands"))) == words
+    assert set(re.findall(r"`([a-z-]+)", first_column("Commands"))) == WORDS
 
 
 def test_the_reference_has_each_key_of_the_maps_file() -> None:
     assert set(re.findall(r"`(\w+)`", first_column("maps.toml"))) == set(EXAMPLES)
+
+
+def options_of(word: str) -> set[str]:
+    """The options of a command, Scrapy's own among them."""
+    command = import_module(f"tileharvest.commands.{word}").Command()
+    command.settings = Settings()
+    parser = ArgumentParser()
+    command.add_options(parser)
+    return {option for action in parser._actions for option in action.option_strings}
+
+
+@pytest.mark.parametrize("word", sorted(WORDS))
+def test_the_pages_name_options_that_the_command_has(word: str) -> None:
+    # The changelog has what is gone, and a decision may propose what is not there yet.
+    pages = [page for page in PAGES if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    used = re.findall(rf"tileharvest {word}\b(?! \|)([^`\n|&;#(,]*)", text)
+    named = {option for words in used for option in re.findall(r"(?<![\w-])--[a-z-]+", words)}
+    assert named <= options_of(word)
 
 
 def test_the_reference_has_each_dependency() -> None:
@@ -64,6 +90,12 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             wrong.append(link)
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_files_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(rf"`({FOLDERS}/[\w/.*-]+)`", page.read_text(encoding="utf-8"))
+    assert [path for path in named if not list(ROOT.glob(path))] == []
 
 
 def test_the_website_has_every_page() -> None:

@@ -105,7 +105,6 @@ def serving(
     world: World,
     only: Sequence[str] = (),
     ancestors: Sequence[str] = (),
-    most_filmed: int = 0,
     **options: Any,
 ) -> Iterator[Client]:
     """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
@@ -113,7 +112,7 @@ def serving(
         {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
     )
     with (
-        viewer_of(settings, only, ancestors, most_filmed) as application,
+        viewer_of(settings, only, ancestors) as application,
         running(application, **options) as client,
     ):
         yield client

@@ -14,7 +14,7 @@ from scrapy.utils.log import configure_logging
 from tileharvest.commands.due_maps import dues_of
 from tileharvest.commands.project_command import ProjectCommand, several, value
 from tileharvest.commands.terminal import say, write_line
-from tileharvest.errors import ConfigurationError, program
+from tileharvest.errors import program
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
@@ -59,24 +59,14 @@ class Command(ProjectCommand, ScrapyCommand):
     examples = ("", "my-server --port 8080")
     log_level = "WARNING"
     has_json = False
-    options = {
-        **VIEWER,
-        "--films": value(
-            "make films, for browsers that cannot, of at most this many tiles of zoom 0 (default: none)",
-            int,
-            metavar="TILES",
-            default=0,
-        ),
-    }
+    options = VIEWER
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.scheduler.crawl import relax_garbage_collection
         from tileharvest.viewer.server import serve
 
         configure_logging(self.settings)
-        if opts.films < 0:
-            raise ConfigurationError(f"--films {opts.films} cannot be: write a number of tiles, such as 400")
-        with viewer_of(self.settings, opts.name, opts.frame_ancestors, opts.films) as application:
+        with viewer_of(self.settings, opts.name, opts.frame_ancestors) as application:
             served = listening(application, opts)
             if not maps_file(self.settings).exists():
                 say(f"there is no {maps_file(self.settings)} yet: `{program()} add NAME URL` writes one")
@@ -86,12 +76,12 @@ class Command(ProjectCommand, ScrapyCommand):
 
 @contextmanager
 def viewer_of(
-    settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = (), most_filmed: int = 0
+    settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = ()
 ) -> Iterator[Application]:
     """Opens the viewer of these maps, or of all maps without names, and closes it when the block ends. It
     only reads.
 
-    `ancestors` are the sites of `--frame-ancestors`, and `most_filmed` is the number of tiles of `--films`.
+    `ancestors` are the sites of `--frame-ancestors`.
     Raises ConfigurationError for wrong names or a wrong file, and HistoryError for a history that cannot be
     read.
     """
@@ -118,7 +108,7 @@ def viewer_of(
     )
     with (
         closing(served),
-        closing(Application(served, store, composer, page_files(), cache, sites, most_filmed)) as application,
+        closing(Application(served, store, composer, page_files(), cache, sites)) as application,
     ):
         yield application
 

@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 
 from tileharvest.errors import HistoryError, StoreError
-from tileharvest.export.target import Awaited
 from tileharvest.pictures.composer import ComposerStoppedError
 from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
@@ -23,7 +22,7 @@ from tileharvest.viewer.events import list_events
 from tileharvest.viewer.feeds import FEEDS, feed
 from tileharvest.viewer.page_files import INDEX
 from tileharvest.viewer.parameters import picture_days
-from tileharvest.viewer.picture_replies import composed_picture, film, ground_picture, pixel_story
+from tileharvest.viewer.picture_replies import composed_picture, ground_picture, pixel_story
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
@@ -87,9 +86,6 @@ _LONG_THREADS: Final = 1
 _LONG_WAITING: Final = 16
 """Each of these questions takes up to seconds over a million versions, so the last one waits for half a
 minute."""
-_FILM_THREADS: Final = 1
-_FILMS_WAITING: Final = 4
-"""Each film takes up to a minute."""
 RETRY_AFTER: Final = 5
 """Seconds after which a client may ask again that was refused because too many waited."""
 _FORM: Final = "answer 2"
@@ -142,7 +138,7 @@ class Application:
     """Answers every request, whatever it asks and whatever fails. Used from one event loop.
 
     Nothing that may wait for a disk runs in the event loop. Quick questions, long questions, the reading of
-    images, the composing of pictures and films have threads of their own, so that no kind of work waits for
+    images, and the composing of pictures have threads of their own, so that no kind of work waits for
     another. Work that takes long has a queue with a bound.
     """
 
@@ -154,22 +150,19 @@ class Application:
         page: Mapping[str, PageFile],
         cache: DiskCache,
         ancestors: tuple[str, ...] = (),
-        most_filmed: int = 0,
     ) -> None:
         """`cache` keeps the answers to long questions about harvests that have ended. `ancestors` are the
-        sites that may show the page in a frame. Films are made of `most_filmed` tiles at most."""
+        sites that may show the page in a frame."""
         self._served = served
         self._store = store
         self._composer = composer
         self._page = page
         self._cache = cache
         self._ancestors = ancestors
-        self._most_filmed = most_filmed
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
         self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
         self._long_questions = WorkQueue("long-questions", _LONG_THREADS, _LONG_WAITING)
         self._composing = WorkQueue("composing", _COMPOSING_THREADS, _COMPOSING_WAITING)
-        self._filming = WorkQueue("films", _FILM_THREADS, _FILMS_WAITING)
 
     def routes(self) -> list[web.RouteDef]:
         """Returns what answers each address."""
@@ -199,7 +192,6 @@ class Application:
             web.get(f"{_MAP}/composed/{{tile}}/{{picture}}", queued(self._composing, self._composed)),
             web.get(f"{_MAP}/before/{{day}}/{{picture}}", queued(self._composing, self._ground_picture)),
             web.get(f"{_MAP}/ground/{{picture}}", queued(self._composing, self._ground_picture)),
-            web.get(f"{_MAP}/film.webp", queued(self._filming, self._film)),
         ]
 
     @web.middleware
@@ -230,7 +222,7 @@ class Application:
         self._composer.stop()
         for threads in (self._questions, self._images):
             threads.shutdown(wait=False, cancel_futures=True)
-        for queue in (self._long_questions, self._composing, self._filming):
+        for queue in (self._long_questions, self._composing):
             queue.close()
 
     def _nothing_at(self, path: str) -> str:
@@ -322,19 +314,6 @@ class Application:
             return pixel_story(self._served, self._store, request.match_info["map"], _query(request))
 
         return compressible(self._remembered(request, make), _LINES, request)
-
-    def _film(self, request: web.Request) -> web.Response:
-        name, query = request.match_info["map"], _query(request)
-
-        def check() -> None:
-            if request.transport is None:
-                raise RefusedError(HTTPStatus.REQUEST_TIMEOUT, "nobody waits for this film any more")
-
-        def make() -> bytes:
-            return film(self._served, self._store, name, query, self._most_filmed, Awaited(check))
-
-        body = self._remembered(request, make, str(self._most_filmed))
-        return tagged(body, tag_of(body), {**_PICTURE, "Content-Type": "image/webp"}, request, None)
 
     def _feed(self, request: web.Request) -> web.Response:
         name, form = request.match_info["map"], request.path.rpartition("/")[2]

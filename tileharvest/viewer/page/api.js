@@ -260,27 +260,6 @@ export function groundAddress(map, layer, day, ground) {
 }
 
 /**
- * Have the server make a film.
- * @param {string} map @param {string} layer @param {Ground} ground @param {string} from
- * @param {AbortSignal} signal
- * @returns {Promise<Blob>} a WebP
- */
-export async function film(map, layer, ground, from, signal) {
-  const query = new URLSearchParams({ layer, ...corners(ground), from });
-  return bodyOf(await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal }));
-}
-
-/**
- * Have the server make a film of an area.
- * @param {string} map @param {NamedArea} area @param {string} from @param {AbortSignal} signal
- * @returns {Promise<Blob>} a WebP
- */
-export async function areaFilm(map, area, from, signal) {
-  const query = `${ofArea(area)}&${new URLSearchParams({ from })}`;
-  return bodyOf(await fetch(`${BASE}/maps/${encodeURIComponent(map)}/film.webp?${query}`, { signal }));
-}
-
-/**
  * @param {string} map @param {NamedArea} area @param {string} day @param {AbortSignal} signal
  * @returns {Promise<Blob | null>} the picture of exactly the area on that day; null: nothing was there
  */

@@ -2,7 +2,7 @@
 import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element, fill } from "./dom.js";
-import { brushOf, canvasOf, download, filmOf, saver, servedFilm } from "./film.js";
+import { brushOf, canvasOf, download, filmOf, saver } from "./film.js";
 import { AREAS, areaAddress, writeHash } from "./permalink.js";
 import { NOTHING } from "./state.js";
 import { language, text } from "./text.js";
@@ -112,9 +112,8 @@ function filmOfArea(map, area) {
 async function saveFilm(map, area, days, signal, tell) {
   const picture = await lastPicture(map, area, days, signal);
   const body = picture && await drawnFilm(picture, map, area, days, signal, tell);
-  const name = `${map}-${area.name}`;
-  if (body !== null) return download(body, `${name}-${days[0]}-${days[days.length - 1]}.webm`);
-  return servedFilm(name, days, (first) => api.areaFilm(map, area, first, signal));
+  if (body === null) throw new Error(text("saveNoFilm"));
+  return download(body, `${map}-${area.name}-${days[0]}-${days[days.length - 1]}.webm`);
 }
 
 /**

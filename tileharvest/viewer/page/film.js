@@ -10,7 +10,6 @@ const END = 2000; // Milliseconds of the last one.
 const BITS = 6; // Of a pixel and second: as much as a map of the game needs to stay sharp.
 const KEY = 5000; // Milliseconds between two pictures that need none before them.
 const WAITING = 4; // Pictures that the encoder holds at most.
-const SERVED = 366; // Days that a film of the server's has at most.
 /**
  * The codecs that a browser may write, with their names in the file: VP9 at level 4.1, which is enough for a
  * desktop's screen, and VP8.
@@ -123,20 +122,6 @@ export async function filmOf(extent, days, draw, words, signal, tell) {
     if (encoder.state !== "closed") encoder.close();
   }
   return webmOf(chunks, size, config.codec, at);
-}
-
-/**
- * Save the server's film instead of one that this browser cannot make.
- * @param {string} name of what the film shows, with which the file's name begins @param {string[]} days in order
- * @param {(first: string) => Promise<Blob> | undefined} ask for the film from a day on
- * @returns {Promise<string>} what is told
- */
-export async function servedFilm(name, days, ask) {
-  const last = days.slice(-SERVED);
-  const body = await ask(last[0]);
-  if (body === undefined) throw new Error(text("saveNoFilm"));
-  const told = download(body, `${name}-${last[0]}-${last[last.length - 1]}.webp`);
-  return last.length < days.length ? `${told}. ${text("savedLast", { n: SERVED })}` : told;
 }
 
 /** @param {{width: number, height: number}} size */

@@ -1,9 +1,8 @@
 /**
  * The panel that saves what is in view: a picture of the day on the screen, of two days beside each other, or a film.
  */
-import * as api from "./api.js";
 import { element } from "./dom.js";
-import { brushOf, canvasOf, download, filmOf, letter, saver, servedFilm } from "./film.js";
+import { brushOf, canvasOf, download, filmOf, letter, saver } from "./film.js";
 import { groundOf } from "./grid.js";
 import { loadedPicture } from "./map-view.js";
 import { text } from "./text.js";
@@ -67,11 +66,10 @@ async function savePicture(view, day, other) {
  */
 async function saveFilm(view, days, signal, tell) {
   const part = partInView(view);
-  const { outline, layer } = view;
   const words = wordsOf(view, part);
   const body = await filmOf(part, days, (day) => drawn(view, part, day), words, signal, tell);
-  if (body !== null) return download(body, `${outline.name}-${days[0]}-${days[days.length - 1]}.webm`);
-  return servedFilm(outline.name, days, (first) => api.film?.(outline.name, layer.name, part.ground, first, signal));
+  if (body === null) throw new Error(text("saveNoFilm"));
+  return download(body, `${view.outline.name}-${days[0]}-${days[days.length - 1]}.webm`);
 }
 
 /** The map, and the place of the part: the map may have been moved since. @param {LayerView} view @param {Part} part */

@@ -159,8 +159,6 @@ export const feedAddress = () => "";
 export const groundFeedAddress = () => "";
 export const areas = async () => [];
 export const places = async () => [];
-export const film = null;
-export const areaFilm = refuse;
 export const areaImage = refuse;
 export const heat = refuse;
 export const area = refuse;

@@ -20,12 +20,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
+import scrapy.commands
 from scrapy.settings import default_settings
+
+import tileharvest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,33 +63,10 @@ _LOADED: Final = (
     "scrapy.utils.engine",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
-    "tileharvest.harvest.inventory",
-    "tileharvest.history.area_changes",
-    "tileharvest.importers.folder_import",
-    "tileharvest.importers.git_import",
-    "tileharvest.importers.imported_map",
-    "tileharvest.notices.notice",
-    "tileharvest.notices.places",
-    "tileharvest.pictures.difference",
-    "tileharvest.pipelines.pipeline",
-    "tileharvest.scheduler.fingerprint",
-    "tileharvest.queue.redis.queue",
-    "tileharvest.scheduler.scheduler",
-    "tileharvest.store.cache",
-    "tileharvest.viewer.server",
     "uvloop",
 )
 """The modules to load before anything is forked. The settings are not kept, as they read the
 environment when they are loaded."""
-_WHOLE: Final = (
-    "scrapy.commands",
-    "tileharvest.commands",
-    "tileharvest.export",
-    "tileharvest.extensions",
-    "tileharvest.middlewares",
-    "tileharvest.spiders",
-)
-"""Packages of which all modules are loaded."""
 _PRELOADED: Final = "tests.end_to_end.preloaded"
 """A module that also does other work beforehand; its docstring tells why. It is loaded last."""
 _DIE_WITH_PARENT: Final = 1
@@ -202,12 +181,13 @@ def _wanted() -> list[str]:
         default_settings.SPIDER_MIDDLEWARES_BASE,
     )
     of_scrapy = [name.rpartition(".")[0] for name in chain.from_iterable(components)]
-    of_packages = [
-        f"{package}.{module.name}"
-        for package in _WHOLE
-        for module in pkgutil.iter_modules(import_module(package).__path__)
-    ]
-    return [*_LOADED, *of_scrapy, *of_packages, __name__, _PRELOADED]
+    whole = (
+        module.name
+        for package in (tileharvest, scrapy.commands)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if module.name != "tileharvest.__main__"
+    )
+    return [*_LOADED, *of_scrapy, *whole, __name__, _PRELOADED]
 
 
 def _run(

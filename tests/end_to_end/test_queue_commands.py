@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -192,15 +190,6 @@ def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: S
     assert "Spider closed (finished)" in log
     assert methods(stage.site, LAST) == ["GET"]
     assert queue(stage)["delayed"] == 1
-
-
-def test_a_time_without_a_zone_is_one_of_the_maps_zone(stage: Stage) -> None:
-    describe(stage, timezone="Asia/Shanghai")
-    for time_of_day in ("2999-01-01T08:00", "2999-01-01T00:00+00:00"):
-        stage.project.scrapy("push", "small", LAST_NAME, "--at", time_of_day)
-    with closing(sqlite3.connect(stage.project.data / "queues" / "small.sqlite")) as connection:
-        moments = {due for (due,) in connection.execute("SELECT due FROM requests")}
-    assert moments == {datetime(2999, 1, 1, tzinfo=UTC).timestamp()}
 
 
 @pytest.mark.parametrize(

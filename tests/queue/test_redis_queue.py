@@ -299,28 +299,3 @@ def test_a_server_that_is_out_of_memory_says_so_and_loses_nothing() -> None:
             one.tell(entry("2"))
         server.ask("CONFIG", "SET", "maxmemory", "0")
         assert one.bodies() == ["1"]
-
-
-@pytest.mark.repetition
-def test_many_workers_finish_each_request_once(server: RedisServer) -> None:
-    async def work(number: int, done: list[bytes]) -> None:
-        queue = queue_on(server, "many", server_clock=True)
-        await queue.open(DAY, time.time())
-        ended, held = list[End](), list[int]()
-        while True:
-            answer = await queue.exchange(Changes([], ended), Demand(5, held), time.time())
-            done += [lease.body for lease in answer.leases]
-            ended = [End(lease.id, lease.attempt, "finish") for lease in answer.leases]
-            if not (answer.leases or answer.elsewhere or answer.has_more):
-                break
-        await queue.close()
-
-    async def all_work() -> list[bytes]:
-        queue, done = queue_on(server, "many"), list[bytes]()
-        await queue.open(DAY, 0.0)
-        await queue.exchange(Changes([entry(str(number)) for number in range(2000)]), None, 0.0)
-        await queue.close()
-        await asyncio.gather(*(work(number, done) for number in range(8)))
-        return done
-
-    assert sorted(asyncio.run(all_work())) == sorted(str(number).encode() for number in range(2000))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import pickle
 import signal
 import socket
 import time
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.queue.port import Changes, Demand, Entry
+from tileharvest.queue.port import Changes, Demand
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -29,13 +28,11 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
 
-MOVED = "rewrite ^/old$ /new redirect; if ($uri = /broken) { return 503; }"
-
 
 @pytest.fixture
 def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
     (tmp_path / "site").mkdir()
-    return Crawls(tmp_path, nginx(tmp_path / "site", location=MOVED))
+    return Crawls(tmp_path, nginx(tmp_path / "site"))
 
 
 @pytest.fixture
@@ -123,16 +120,6 @@ def test_what_failed_is_offered_first_in_the_next_segment_only(crawls: Crawls, p
     assert crawls.asked() == ["/bad", "/page", "/bad", "/page"]
 
 
-# --- On the way ------------------------------------------------------------------------------------
-
-
-def test_a_redirect_is_followed_and_both_requests_are_finished(crawls: Crawls) -> None:
-    crawls.write_page("new")
-    (crawled,) = crawls.crawl(run({"url": f"{crawls.server.url}/old", "callback": "note"}))
-    assert crawls.asked() == ["/old", "/new"]
-    assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
-
-
 # --- Once per segment ------------------------------------------------------------------------------
 
 
@@ -166,11 +153,6 @@ def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_everything
     assert crawls.asked() == ["/root", "/page"] * 2
 
 
-def test_each_run_is_a_segment_where_the_setting_says_so(crawls: Crawls, page: str) -> None:
-    crawls.crawl(*[run(page, SEGMENT="run")] * 2)
-    assert crawls.asked() == ["/page"] * 2
-
-
 def test_fresh_asks_again_for_everything(crawls: Crawls, page: str) -> None:
     root = crawls.write_page("root", "/page")
     crawls.crawl(run(root), run(root, fresh="1"))
@@ -185,13 +167,6 @@ def test_lanes_are_offered_plus_highest_first_then_normal_in_order_then_minus(cr
     crawls.push(*[order(f"{crawls.server.url}/{n}", priority) for n, priority in enumerate(priorities)])
     crawls.crawl(run(CONCURRENT_REQUESTS=1))
     assert crawls.asked() == ["/5", "/2", "/1", "/4", "/6", "/3", "/0"]
-
-
-def test_what_is_deeper_than_the_limit_is_not_made(crawls: Crawls) -> None:
-    for depth in range(4):
-        crawls.write_page(str(depth), f"/{depth + 1}")
-    crawls.crawl(run(f"{crawls.server.url}/0", DEPTH_LIMIT=2))
-    assert crawls.asked() == ["/0", "/1", "/2"]
 
 
 def test_what_json_cannot_hold_waits_in_memory_and_the_log_says_so_once(crawls: Crawls) -> None:
@@ -306,45 +281,3 @@ def test_a_second_crawl_of_a_spider_says_so_and_makes_nothing(crawls: Crawls, pa
 
 
 # --- Queues of others ------------------------------------------------------------------------------
-
-
-class Planted:
-    """Writes a file when it is read from a pickle."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return exec, (f"open({str(self.file)!r}, 'w')",)
-
-
-def test_nothing_of_a_foreign_request_is_run(crawls: Crawls, tmp_path: Path) -> None:
-    planted = tmp_path / "planted"
-    bodies = [
-        pickle.dumps(Planted(planted)),
-        b'{"v":3,"url":"http://127.0.0.1:1/","kind":"os.system"}',
-        b'{"v":3,"url":"http://127.0.0.1:1/","cb":"__init__"}',
-        b'{"v":3,"url":"http://127.0.0.1:1/","eb":"os.system"}',
-    ]
-    crawls.push(*[Entry(body, "", None) for body in bodies])
-    (crawled,) = crawls.crawl(run())
-    assert not planted.exists()
-    assert crawls.asked() == []
-    assert (crawled.counted("dropped/unreadable"), crawled.counted("failed"), crawled.counted("left")) == (
-        4,
-        4,
-        0,
-    )
-    assert len(crawled.said("ERROR")) == 4
-    assert "Traceback" not in str(crawled.log)
-
-
-def test_a_file_that_is_no_queue_ends_the_crawl_with_an_error_and_is_kept(crawls: Crawls, page: str) -> None:
-    crawls.file().parent.mkdir(parents=True)
-    crawls.file().write_bytes(b"this is no database, but a text of somebody" * 100)
-    (crawled,) = crawls.crawl(run(page))
-    assert crawls.asked() == []
-    (line,) = crawled.said("ERROR")
-    assert "it was not deleted" in line
-    assert "Traceback" not in line
-    assert crawls.file().read_bytes().startswith(b"this is no database")

@@ -14,7 +14,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.redis.queue import RedisQueue
-from tileharvest.queue.settings import QueueKind, has_queue, local_queue, queue_kind
+from tileharvest.queue.settings import QueueKind, queue_kind
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import arguments_of, queue_name, scheduling_for
@@ -127,11 +127,6 @@ def test_nothing_is_filtered_where_scrapys_setting_says_so(settings: Settings) -
     assert not scheduling(settings).filters
 
 
-def test_a_queue_in_memory_has_no_file(settings: Settings) -> None:
-    settings.set("SCHEDULER_QUEUE", "memory")
-    assert scheduling(settings).queue._file is None
-
-
 def test_half_of_what_scrapy_makes_at_once_is_leased_ahead(settings: Settings) -> None:
     for most, ahead in ((1, 0), (8, 4), (0, 8)):
         settings.set("CONCURRENT_REQUESTS", most)
@@ -142,14 +137,6 @@ def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -
     assert scheduling(settings).is_history_local
     settings.set("DATABASE_URL", "postgresql+psycopg://user:password@db.example.net/maps")
     assert not scheduling(settings).is_history_local
-
-
-def test_a_map_without_a_queue_file_has_no_queue(settings: Settings) -> None:
-    assert not has_queue(settings, "m")
-    file = local_queue(settings, "m")._file
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert has_queue(settings, "m")
 
 
 def test_a_project_without_our_settings_has_their_defaults(

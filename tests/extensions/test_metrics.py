@@ -142,23 +142,6 @@ def test_of_a_harvest_there_is_what_this_process_did() -> None:
     }
 
 
-@pytest.mark.parametrize(("fresh", "asked"), [(60.0, 1), (0.0, 2)])
-def test_the_queue_is_asked_again_only_after_a_while(fresh: float, asked: int) -> None:
-    times = 0
-
-    async def ask() -> Overview:
-        nonlocal times
-        times += 1
-        return LOCAL
-
-    async def read_twice() -> None:
-        async with Page(ask, fresh=fresh) as page:
-            assert await page.read() == await page.read() == QUEUE
-
-    asyncio.run(read_twice())
-    assert times == asked
-
-
 @pytest.mark.parametrize(
     "error", [QueueError("Redis does not answer"), RuntimeError("the queue is not open")]
 )
@@ -171,23 +154,6 @@ def test_a_queue_that_cannot_be_asked_is_told_to_be_away(error: Exception) -> No
             return await page.read()
 
     assert asyncio.run(read()) == {("tileharvest_queue_up", "small"): 0}
-
-
-def test_pages_do_not_wait_for_a_queue_that_is_silent_and_it_is_asked_once() -> None:
-    asked = 0
-
-    async def ask() -> Overview:
-        nonlocal asked
-        asked += 1
-        await asyncio.Event().wait()
-        return LOCAL
-
-    async def read() -> list[dict[tuple[str, ...], float]]:
-        async with Page(ask, fresh=0.0, patience=0.01) as page:
-            return [await page.read(), *await asyncio.gather(page.read(), page.read())]
-
-    assert asyncio.run(read()) == [{("tileharvest_queue_up", "small"): 0}] * 3
-    assert asked == 1
 
 
 def test_a_port_that_is_in_use_is_an_error_and_one_that_was_stopped_is_free() -> None:

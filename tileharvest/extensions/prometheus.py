@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from math import inf
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -28,12 +27,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-FRESH: Final = 5.0
-"""Seconds for which an answer of the queue is told again, however often the page is asked for."""
-
-PATIENCE: Final = 5.0
-"""Seconds that a page waits for the queue. Prometheus waits 10 s for a page."""
-
 _TO_END: Final = 0.3
 """Seconds that pages under way have to end when the crawl does."""
 
@@ -53,21 +46,12 @@ class Prometheus:
         harvest: Harvest | None = None,
         *,
         address: tuple[str, int] = ("", 0),
-        fresh: float = FRESH,
-        patience: float = PATIENCE,
     ) -> None:
-        """`ask` asks the queue. It may raise QueueError, and RuntimeError while the queue closes.
-
-        `fresh` and `patience` are seconds, as FRESH and PATIENCE say.
-        """
+        """`ask` asks the queue. It may raise QueueError, and RuntimeError while the queue closes."""
         self._map = map_name
         self._ask = ask
         self._harvest = harvest
         self._host, self._port = address
-        self._fresh = fresh
-        self._patience = patience
-        self._asking: asyncio.Task[Overview | None] | None = None
-        self._asked = -inf
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -95,26 +79,11 @@ class Prometheus:
 
     async def watched(self) -> tuple[str, Overview | None, Harvest | None]:
         """Returns the map, the overview of its queue, and its harvest, as `metrics_page` takes them."""
-        return self._map, await self._overview(), self._harvest
-
-    async def _overview(self) -> Overview | None:
-        """Returns the overview of the queue, or None if the queue does not answer in time.
-
-        The queue is never asked twice at the same time.
-        """
-        now = asyncio.get_running_loop().time()
-        if self._asking is None or (self._asking.done() and now - self._asked >= self._fresh):
-            self._asked = now
-            self._asking = asyncio.create_task(self._look())
-        asking = self._asking
-        await asyncio.wait([asking], timeout=self._patience)
-        return asking.result() if asking.done() and not asking.cancelled() else None
-
-    async def _look(self) -> Overview | None:
         try:
-            return await self._ask()
+            overview = await self._ask()
         except (QueueError, RuntimeError):
-            return None
+            overview = None
+        return self._map, overview, self._harvest
 
     async def _opened(self) -> None:
         address = self._host, self._port
@@ -141,8 +110,6 @@ class Prometheus:
             _logger.info("numbers for Prometheus at http://%s:%d/metrics", self._host, self._port)
 
     async def _closed(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
         crawls, server = _SERVED.get((self._host, self._port), ([], None))
         if server is None or self not in crawls:
             return

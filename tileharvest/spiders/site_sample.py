@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from math import nan
@@ -17,7 +16,6 @@ from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.harvest.sample import TILES, estimate, sample
 from tileharvest.harvest.walks import walk_over
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.fetch import answer_of
 from tileharvest.spiders.settings import behave
 from tileharvest.spiders.site_probe import SiteProbeSpider
@@ -51,18 +49,13 @@ class SiteSampleSpider(SiteProbeSpider):
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         spider = super().from_crawler(crawler, *args, **kwargs)
-        # Each request waits for its turn at this pace, with whoever else asks the host on this machine.
-        crawl_of(crawler).rules = spider.rules
         behave(crawler.settings, spider.rules)
         crawler.settings.set("RETRY_TIMES", 0, priority="spider")
         crawler.signals.connect(spider.count, signals.request_reached_downloader)
         return spider
 
     def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:
-        at_once = min(rules.concurrency, rules.host_concurrency or rules.concurrency)
-        super().__init__(description, replace(rules, concurrency=at_once), **kwargs)
-        self._places = asyncio.Semaphore(at_once)
-        """Scrapy would let all requests of one moment start: it counts those that it has begun to send."""
+        super().__init__(description, rules, **kwargs)
         self.plan: HarvestPlan | None = None
         self.made = 0
         """The number of requests so far, those for the site's configuration and robots.txt included."""
@@ -147,8 +140,7 @@ class SiteSampleSpider(SiteProbeSpider):
         assert self.crawler.engine is not None
         meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True}
         request = Request(layer.addresses.url_of(tile), method=method, meta=meta)
-        async with self._places:
-            answer = answer_of(await self.crawler.engine.download_async(request))
+        answer = answer_of(await self.crawler.engine.download_async(request))
         return unless_blank(self._renderer.understood(answer, tile), self.description.blank)
 
     def _unplanned(self, does: str) -> TileHarvestError:

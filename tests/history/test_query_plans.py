@@ -103,7 +103,8 @@ def test_no_table_is_gone_through(filled: History, question: Callable[[History],
     for line in plan(filled, question):
         word, *rest = line.split()
         # Names of maps are all there is to tell of maps.
-        assert word != "SCAN" or rest[0] in {"maps", *NO_TABLES}
+        # A subquery is a list without a value. What it reads of a table has a line of its own.
+        assert word != "SCAN" or rest[0] in {"maps", *NO_TABLES} or rest[0].startswith("(subquery")
 
 
 @pytest.mark.parametrize(

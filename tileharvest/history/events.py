@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Integer, and_, bindparam, func, literal, select, true
 
 from tileharvest.errors import ConfigurationError
+from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.schema import (
     FINISHED,
     changes,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import Connection, Row, Select
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
@@ -73,6 +74,7 @@ _IN_DAYS: Final = and_(
     changes.c.layer == bindparam("in_layer"),
     changes.c.zoom == bindparam("in_zoom"),
     changes.c.day.between(bindparam("first"), bindparam("last")),
+    changes.c.day.not_in(bindparam("without", expanding=True)),
 )
 _COUNTS: Final = (
     select(changes.c.day, func.sum(changes.c.tiles))
@@ -113,6 +115,7 @@ def _changed_tiles() -> Select[Any]:
         versions.c.x == blocks.c.x + across * unit,
         versions.c.y == blocks.c.y + up * unit,
         versions.c.day.between(bindparam("first"), bindparam("last")),
+        versions.c.day.not_in(bindparam("without", expanding=True)),
     )
     return (
         select(
@@ -177,54 +180,38 @@ def events(
         return []
     zooms = layer.kept_zooms(max(first, min(layer.zooms.values())))
     zoom = zooms[-1]
-    asked = {"in_layer": layer.id, "in_zoom": zoom, "unit": 1 << -zoom}
+    asked = {"in_layer": layer.id, "in_zoom": zoom, "unit": 1 << -zoom, "without": []}
+    old = frozenset(first_asked)
     with history.reading() as connection:
         rows = connection.execute(_COUNTS, {**asked, "first": first, "last": last})
         counts = {day: int(n) for day, n in rows}
         large = [day for day, n in counts.items() if n > MOST_OF_A_DAY]
-        if (told := sum(n for day, n in counts.items() if day not in large)) > MOST_CHANGED:
+        if (others := sum(n for day, n in counts.items() if day not in large)) > MOST_CHANGED:
             raise ConfigurationError(
-                f"{told:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be told"
+                f"{others:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be told"
             )
-        without = frozenset(first_asked)
-        days = _days(connection, asked, counts, without)
-        found = events_of(zoom, days)
-        of_days = (_of_day(connection, asked, zoom, day, without) for day in large)
+        between = {**asked, "first": first, "last": last, "without": large}
+        rows = connection.execute(_CHANGED, between, execution_options=IN_SLICES)
+        found = events_of(zoom, _by_day(rows, old))
+        of_days = (_of_day(connection, asked, zoom, day, is_old=day in old) for day in large)
         return sorted(
             [*found, *(event for event in of_days if event is not None)],
             key=lambda event: (event.first, event.seed),
         )
 
 
-def _days(
-    connection: Connection, asked: dict[str, int], counts: Mapping[date, int], first_asked: frozenset[date]
+def _by_day(
+    rows: Iterable[Row[*tuple[Any, ...]]], first_asked: frozenset[date]
 ) -> Iterator[tuple[date, list[Changed]]]:
-    """Yields the days that are not events of their own, with the tiles that changed on them."""
-    for first, last in _spans(counts):
-        rows = connection.execute(_CHANGED, {**asked, "first": first, "last": last})
-        for day, of_day in groupby(rows, key=itemgetter(0)):
-            changed = [(x, y, bool(was), bool(is_)) for _, x, y, was, is_ in of_day]
-            yield day, [one for one in changed if one[2] or day not in first_asked]
-
-
-def _spans(counts: Mapping[date, int]) -> Iterator[tuple[date, date]]:
-    """Yields the first and last day of each period that is read at once. The days of a period have at most
-    `MOST_OF_A_DAY` changes together. Days that have more by themselves are left out."""
-    span: list[date] = []
-    for day, count in counts.items():
-        if span and sum(counts[one] for one in span) + count > MOST_OF_A_DAY:
-            yield span[0], span[-1]
-            span = []
-        if count <= MOST_OF_A_DAY:
-            span.append(day)
-    if span:
-        yield span[0], span[-1]
+    for day, of_day in groupby(rows, key=itemgetter(0)):
+        changed = [(x, y, bool(was), bool(is_)) for _, x, y, was, is_ in of_day]
+        yield day, [one for one in changed if one[2] or day not in first_asked]
 
 
 def _of_day(
-    connection: Connection, asked: dict[str, int], zoom: int, day: date, first_asked: frozenset[date]
+    connection: Connection, asked: Mapping[str, Any], zoom: int, day: date, *, is_old: bool
 ) -> Event | None:
-    query = _IN_SUM.where(_ROWS.c.was_there) if day in first_asked else _IN_SUM
+    query = _IN_SUM.where(_ROWS.c.was_there) if is_old else _IN_SUM
     row = connection.execute(query, {**asked, "first": day, "last": day}).one()
     x_from, x_to, y_from, y_to, changed, new, gone = row
     if x_from is None:

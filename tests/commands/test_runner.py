@@ -15,7 +15,7 @@ from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.spiders.log import WHOSE, PrintableRecord
 
 
-class Listener:
+class Progress:
     def __init__(self, held: int) -> None:
         self.held = held
 
@@ -54,8 +54,8 @@ def test_a_map_begins_while_there_is_a_place(
     at_once: int, under_way: int, held: int, has_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "most_under_way", lambda: 5 if at_once == 8 else 1_000)
-    listener: Any = Listener(held)
-    tested = Runner(None, listener, at_once=at_once, arguments={})  # type: ignore[arg-type]
+    progress: Any = Progress(held)
+    tested = Runner(None, progress, print, at_once=at_once, arguments={})  # type: ignore[arg-type]
     tested._crawlers.update(dict.fromkeys(map(str, range(under_way))))
     assert tested._has_place() is has_place
 

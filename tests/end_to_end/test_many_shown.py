@@ -92,10 +92,12 @@ def test_maps_under_way_have_a_line_each_and_those_that_are_done_stand_above(sho
 
 def test_the_first_ctrl_c_ends_all_cleanly(shown: Shown) -> None:
     shown.terminal.press("C-c")
-    shown.terminal.await_screen(lambda lines: any("stopping" in line for line in lines))
-    stopping = written(shown.terminal.await_screen(lambda lines: "3 of 5 maps done" in lines[-1]))
+    stopping = written(
+        shown.terminal.await_screen(
+            lambda lines: "\n".join(written(lines)[3:5]) == STOPPING and "3 of 5 maps done" in lines[-1]
+        )
+    )
     # What moves stands below, and no line of before is left above.
-    assert "\n".join(stopping[3:5]) == STOPPING
     assert sorted(names(stopping[5:7])) == HELD
     assert len(stopping) == 8
     for gate in shown.gates:

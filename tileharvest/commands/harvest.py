@@ -19,10 +19,9 @@ from tileharvest.maps.settings import all_maps
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     from scrapy import Spider
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 
@@ -75,23 +74,35 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         self._names = _checked_maps(self.settings, opts.name, opts.spargs)
 
     def answer(self, opts: Namespace) -> None:
+        from tileharvest.spiders.tiles import TileSpider
+
         assert self.crawler_process is not None
-        settings = self.settings
-        names = self._names
+        settings, names = self.settings, self._names
         report = HarvestEnds(names, as_json=opts.json, is_verbose=opts.verbose)
         progress = HarvestProgress(
             console(sys.stderr), progress_interval(settings), maps=len(names), is_shown=not opts.json
         )
-        waits = len(names) == 1 and not (opts.all or opts.no_wait)
-        harvests = _Harvests(settings, opts.spargs, report, progress, waits=waits)
+
+        def ended(name: str, spider: Spider | None) -> None:
+            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
+                report.note(HarvestEnd.of(spider, settings, opts.spargs))
+            if report.is_complete:
+                progress.hide()
+
+        def pass_over(name: str) -> None:
+            progress.remove(name)
+            report.pass_over()
+
         runner = Runner(
             self.crawler_process,
-            harvests,
+            progress,
+            ended,
             at_once=self._at_once,
             arguments=opts.spargs,
             is_alone=len(names) == 1,
         )
-        runner.run(harvests.names(names))
+        waits = len(names) == 1 and not (opts.all or opts.no_wait)
+        runner.run(_in_turn(settings, names, None if waits else pass_over))
         progress.hide()
         self.exitcode = report.finish(runner.under_way)
 
@@ -110,60 +121,22 @@ def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str,
     return names
 
 
-class _Harvests:
-    """The harvests of one command: which begin next, and what happens at their ends. The Runner calls it."""
+async def _in_turn(
+    settings: BaseSettings, names: list[str], pass_over: Callable[[str], None] | None
+) -> AsyncIterator[str]:
+    """Yields the maps to harvest. Paused ones are left out and handed to `pass_over`, unless it is None."""
+    from tileharvest.queue.settings import orders_for
 
-    def __init__(
-        self,
-        settings: BaseSettings,
-        arguments: Mapping[str, str],
-        report: HarvestEnds,
-        progress: HarvestProgress,
-        *,
-        waits: bool,
-    ) -> None:
-        """`waits` says that a paused map is waited for. Otherwise it is passed over."""
-        self._settings = settings
-        self._arguments = arguments
-        self._report = report
-        self._progress = progress
-        self._waits = waits
-
-    async def names(self, order: Sequence[str]) -> AsyncIterator[str]:
-        """Yields the maps to harvest, in this order, without paused ones for which nobody waits."""
-        self._progress.begin()
-        for name in order:
-            if not self._waits and await self._is_paused(name):
-                self._progress.remove(name)
-                self._report.pass_over()
-            else:
-                yield name
-
-    async def _is_paused(self, name: str) -> bool:
-        from tileharvest.queue.settings import orders_for
-
+    for name in names:
+        since = None
         # The harvest will meet the same error and report it.
         with suppress(QueueError):
-            since = (await orders_for(self._settings, name)).paused
-            if since is not None:
-                say(
-                    f"map '{name}' is paused since {since} and was passed over;"
-                    f" {program()} resume {name} lets it go on"
-                )
-                return True
-        return False
-
-    def begun(self, name: str, crawler: Crawler) -> None:
-        self._progress.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
-
-    def ended(self, name: str, spider: Spider | None) -> None:
-        from tileharvest.spiders.tiles import TileSpider
-
-        self._progress.remove(name)
-        if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-            self._report.note(HarvestEnd.of(spider, self._settings, self._arguments))
-        if self._report.is_complete:
-            self._progress.hide()
-
-    def held_up(self) -> Collection[str]:
-        return self._progress.held_up()
+            since = (await orders_for(settings, name)).paused
+        if since is None or pass_over is None:
+            yield name
+        else:
+            say(
+                f"map '{name}' is paused since {since} and was passed over;"
+                f" {program()} resume {name} lets it go on"
+            )
+            pass_over(name)

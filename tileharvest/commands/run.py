@@ -21,11 +21,10 @@ from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Spider
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 
@@ -73,7 +72,9 @@ class Command(ProjectCommand, ScrapyCommand):
         with viewer as application:
             served = None if application is None else listening(application, opts)
             worker = _Worker(self.settings, self._maps)
-            runner = Runner(self.crawler_process, worker, at_once=self._at_once, arguments={})
+            runner = Runner(
+                self.crawler_process, worker.progress, worker.ended, at_once=self._at_once, arguments={}
+            )
             runner.run(worker.names(runner, served))
         # Scrapy has stopped the event loop, and has not closed it.
         asyncio.get_event_loop().run_until_complete(worker.close())
@@ -89,7 +90,7 @@ class _Worker:
     def __init__(self, settings: BaseSettings, maps: DueMaps) -> None:
         self._settings = settings
         self._maps = maps
-        self._progress = HarvestProgress(console(sys.stderr), progress_interval(settings), maps=None)
+        self.progress = HarvestProgress(console(sys.stderr), progress_interval(settings), maps=None)
         self._leaving: set[asyncio.Task[None]] = set()
         self._runner: Runner | None = None
         self._idle = ""
@@ -121,7 +122,7 @@ class _Worker:
 
     async def close(self) -> None:
         """Removes the lines that move, and releases the maps. Needed also after the second signal."""
-        self._progress.hide()
+        self.progress.hide()
         await self._maps.close()
 
     def _say_what_comes_next(self) -> None:
@@ -130,17 +131,9 @@ class _Worker:
             say(line)
         self._idle = line
 
-    def begun(self, name: str, crawler: Crawler) -> None:
-        self._progress.begin()
-        self._progress.watch(name, crawler)
-
-    def held_up(self) -> Collection[str]:
-        return self._progress.held_up()
-
     def ended(self, name: str, spider: Spider | None) -> None:
         from tileharvest.spiders.tiles import TileSpider
 
-        self._progress.remove(name)
         status = ExitStatus.ERROR
         if isinstance(spider, TileSpider):
             status = spider.crawl.exit_status
@@ -149,7 +142,7 @@ class _Worker:
                 sys.stdout.flush()
         assert self._runner is not None
         if not self._runner.under_way:
-            self._progress.hide()
+            self.progress.hide()
         leaving = asyncio.ensure_future(self._maps.done(name, status, is_stopping=self._runner.is_stopping))
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)

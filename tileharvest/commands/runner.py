@@ -9,7 +9,7 @@ import resource
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.utils.defer import deferred_from_coro
 
@@ -19,10 +19,12 @@ from tileharvest.maps.settings import described_map
 from tileharvest.spiders.log import WHOSE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler, CrawlerProcessBase
+
+    from tileharvest.commands.progress import HarvestProgress
 
 _logger = logging.getLogger(__name__)
 
@@ -46,23 +48,6 @@ _FILES_OF_MAP: Final = 7
 """The open files of a map: its queue, with SQLite's log and the log's index, and four connections."""
 
 
-class RunnerListener(Protocol):
-    """Hears of the harvests of a Runner, and knows which of them wait."""
-
-    def begun(self, name: str, crawler: Crawler) -> None:
-        """Called when the map's crawler is about to start. Scrapy sends a signal when its spider opens."""
-        ...
-
-    def ended(self, name: str, spider: Spider | None) -> None:
-        """Called when the map's crawl is over. The spider is None if a mistake in the program has kept Scrapy
-        from making it."""
-        ...
-
-    def held_up(self) -> Collection[str]:
-        """Returns the maps under way that something holds up: a person, quiet hours, or their host."""
-        ...
-
-
 class Runner:
     """Harvests maps side by side in Scrapy's process, with a crawler for each map.
 
@@ -73,16 +58,19 @@ class Runner:
     def __init__(
         self,
         process: CrawlerProcessBase,
-        listener: RunnerListener,
+        progress: HarvestProgress,
+        ended: Callable[[str, Spider | None], None],
         *,
         at_once: int,
         arguments: Mapping[str, str],
         is_alone: bool = False,
     ) -> None:
-        """`arguments` are the spiders' arguments besides the map. `is_alone` says that there will be only one
-        map, so that lines of the log need not name it."""
+        """`ended` is called when a map's crawl is over. The spider is None if a mistake in the program has
+        kept Scrapy from making it. `arguments` are the spiders' arguments besides the map. `is_alone` says
+        that there will be only one map, so that lines of the log need not name it."""
         self._process = process
-        self._listener = listener
+        self._progress = progress
+        self._ended = ended
         self._arguments = dict(arguments)
         self._is_alone = is_alone
         most = most_under_way()
@@ -175,7 +163,7 @@ class Runner:
         under_way = len(self._crawlers)
         if self._at_once == 1:
             return under_way == 0
-        return under_way < self._most and under_way - len(self._listener.held_up()) < self._at_once
+        return under_way < self._most and under_way - len(self._progress.held_up()) < self._at_once
 
     def _begin(self, name: str) -> None:
         self._crawlers[name] = self._process.create_crawler(self._spider_of(name))
@@ -196,7 +184,8 @@ class Runner:
         if not self._is_alone:
             WHOSE.set(name)
         try:
-            self._listener.begun(name, crawler)
+            self._progress.begin()
+            self._progress.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
             await self._process.crawl(crawler, map=name, **self._arguments)
         # The other maps go on.
         except Exception as mistake:
@@ -205,7 +194,8 @@ class Runner:
             )
         # Not reached after the second signal, so that the map stays under way.
         del self._crawlers[name]
-        self._listener.ended(name, crawler.spider)
+        self._progress.remove(name)
+        self._ended(name, crawler.spider)
 
 
 def most_under_way() -> int:

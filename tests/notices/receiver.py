@@ -42,7 +42,7 @@ class Posted:
         """The one picture that came with it, unpacked."""
         (attached,) = self.attachments
         with Image.open(io.BytesIO(attached)) as image:
-            assert image.format == "PNG"
+            assert image.format == "JPEG"
             return image.convert("RGB")
 
 

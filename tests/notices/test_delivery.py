@@ -45,7 +45,7 @@ def logged() -> Iterator[io.StringIO]:
 
 def test_a_message_arrives_whole_with_its_picture(received: Receiver) -> None:
     target = Target(received.address("/in", f"me:{SECRET}"))
-    assert deliver([target], MESSAGE, {"change.png": PICTURE}, LONG) == []
+    assert deliver([target], MESSAGE, {"change.jpg": PICTURE}, LONG) == []
     (posted,) = received.posted
     assert (posted.path, posted.title, posted.body.strip("\n")) == (
         "/in",

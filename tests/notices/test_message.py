@@ -48,7 +48,7 @@ def test_the_title_says_the_most_important(ended: Report, said: str) -> None:
 
 def test_the_text_reads_well_without_markup() -> None:
     view = TileRange(0, 1, 7, 1, 7)
-    place = ChangedPlace("world`s\nday", 1, "world", Tile(-2, 4, 4), 12, view, (384, 384), 272, -208, -1)
+    place = ChangedPlace("world`s\nday", "world", Tile(-2, 4, 4), 12, view, 272, -208, -1)
     message = compose(report(FOUND), [place], "http://viewer.example.net/")
     assert message.body == (
         "    outcome  tiles\n"
@@ -68,9 +68,7 @@ def test_the_text_reads_well_without_markup() -> None:
 
 def test_a_place_on_the_earth_is_told_in_degrees() -> None:
     view = TileRange(0, 1, 7, 1, 7)
-    place = ChangedPlace(
-        "zoom10", 1, None, Tile(0, 1, 1), 1, view, (256, 256), 8.1125, -54.3, -1, (47.372, 8.6125)
-    )
+    place = ChangedPlace("zoom10", None, Tile(0, 1, 1), 1, view, 8.1125, -54.3, -1, (47.372, 8.6125))
     said = compose(report(FOUND), [place], "http://viewer.example.net/").body
     assert "- 0_1_1 of `zoom10` at 47.37200\u00b0, 8.61250\u00b0: 1 tile\n" in said
     assert said.endswith("&x=8.1125&z=-54.3&zoom=-1>\n")

@@ -33,7 +33,7 @@ _TALKATIVE: Final = ("apprise", "charset_normalizer", "oauthlib", "requests", "r
 _STATUS: Final = re.compile(r"\berror=(\d{3})\b")
 """The end of each log line of Apprise's services about an answer."""
 _UNANSWERED: Final = re.compile(r"\b(connection|socket)\b.*\berror\b", re.IGNORECASE)
-_KINDS: Final = {"png": "image/png", "mp4": "video/mp4", "webp": "image/webp"}
+_KINDS: Final = {"jpg": "image/jpeg", "mp4": "video/mp4", "webp": "image/webp"}
 _SECRET: Final = re.compile(r"\$\{(?P<file>file:)?(?P<name>[^{}]+)\}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", re.ASCII)
 

@@ -14,7 +14,7 @@ from tileharvest.notices.delivery import deliver
 from tileharvest.notices.films import film_of_days
 from tileharvest.notices.message import compose, is_wanted
 from tileharvest.notices.places import changed_areas, changed_places
-from tileharvest.pictures.difference import change_picture
+from tileharvest.pictures.scenes import change_picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.layers import Size
 
 
 _UNREAD: Final = (
@@ -56,7 +55,7 @@ def tell(
     until = time.monotonic() + patience
     places: list[ChangedPlace] = []
     areas: list[ChangedArea] = []
-    views: list[tuple[int, TileRange, Size]] = []
+    views: list[tuple[str, TileRange]] = []
     files: dict[str, bytes] = {}
     is_read = False
     """Whether it is known which areas have changed."""
@@ -68,17 +67,16 @@ def tell(
         elif report.changed:
             places = changed_places(history, outline, report.day)
         is_read = True
-        views = [(place.layer_id, place.view, place.tile_size) for place in places]
-        views += [view for area in areas for view in area.views]
+        views = [(place.layer, place.view) for place in places]
+        views += [(area.layer, view) for area in areas for view in area.views]
         if views:
-            before = outline.day_before(report.day)
-            picture = change_picture(history, open_store(), views, report.day, before)
+            picture = change_picture(history, open_store(), outline, views, report.day)
             if picture is not None:
-                files["change.png"] = picture
+                files["change.jpg"] = picture
     if wishes.film_days and views:
         changed = {area.name for area in areas}
         watched = next((one for one in wishes.areas or () if one.name in changed), None)
-        place = watched or (places[0].layer, places[0].view)
+        place = watched or views[0]
         left = until - time.monotonic()
         files |= film_of_days(open_history, open_store, report, wishes.film_days, place, left)
     is_elsewhere = wishes.areas is not None and is_read and not areas

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
-    from tileharvest.tiles.layers import Size
 
 _logger = logging.getLogger(__name__)
 
@@ -41,7 +40,6 @@ class ChangedPlace:
     """A block of 8 x 8 tiles with changed tiles."""
 
     layer: str
-    layer_id: int
     world: str | None
     """The layer's world by the site's name."""
     tile: Tile
@@ -50,7 +48,6 @@ class ChangedPlace:
     """The number of changed tiles of the layer's deepest kept zoom."""
     view: TileRange
     """2 x 2 to 4 x 4 tiles of that zoom, around the middle of the changed tiles."""
-    tile_size: Size
     x: float
     """The middle of the view, in the coordinates of the viewer's addresses. A block has whole numbers."""
     z: float
@@ -95,12 +92,10 @@ def _of_layer(
         x, z, degrees = page_place(described, renderer, Ground.of(view, layer.factor).middle)
         yield ChangedPlace(
             layer.name,
-            layer.id,
             described.world,
             covering(changed),
             len(changed),
             view,
-            described.tile_size,
             x,
             z,
             # At half size a screen of 800 pixels shows four tiles of 384 pixels across.
@@ -150,8 +145,8 @@ class ChangedArea:
     z: float
     zoom: float
     """The zoom at which a screen shows the whole area."""
-    views: tuple[tuple[int, TileRange, Size], ...]
-    """The places with most changed tiles: each a layer's id, 2 x 2 to 4 x 4 tiles, and the size of a tile."""
+    views: tuple[TileRange, ...]
+    """The places with most changed tiles: each 2 x 2 to 4 x 4 tiles."""
 
 
 def changed_areas(
@@ -171,9 +166,8 @@ def changed_areas(
             _logger.warning("area '%s' of map '%s' is left out: %s", area.name, outline.name, error)
             continue
         if tiles:
-            size = layer.described(day).tile_size
-            views = tuple((layer.id, view, size) for view in _views(tiles))
-            found.append(ChangedArea(area.name, len(tiles), layer.name, *view_of(layer, rectangle), views))
+            where = view_of(layer, rectangle)
+            found.append(ChangedArea(area.name, len(tiles), layer.name, *where, tuple(_views(tiles))))
     return found
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import io
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
 from tileharvest.errors import StoreError
-from tileharvest.pictures.composer import PastLayer
-from tileharvest.pictures.difference import CELL, differing_cells
-from tileharvest.pictures.pixels import background, limited
+from tileharvest.pictures.composer import Composer, PastLayer
+from tileharvest.pictures.difference import CELL, Half, differing_cells, frame_around, side_by_side
+from tileharvest.pictures.pixels import UNREADABLE, background, limited
+from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import date
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
-    from tileharvest.pictures.composer import Composer
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.ground import Ground
+    from tileharvest.tiles.grid import Tile, TileRange
     from tileharvest.tiles.layers import Size
 
 HALF: Final = 336
@@ -34,6 +35,8 @@ MOST_DRAWN: Final = 64
 """The most tiles of a picture if tiles do not nest by two. They take 48 MB if they have 500 x 500 pixels."""
 GAP: Final = 8
 
+_PANEL: Final = 588
+"""The width in pixels of each half of a message's picture. Both together are less than 1200 wide."""
 _MARGIN: Final = 24
 """Pixels of the margin around a difference, which show where it lies."""
 _SMALLEST: Final = 120
@@ -133,6 +136,38 @@ class Scenes:
         if len(found) < len(drawn):
             raise StoreError("an image cannot be read")
         return found
+
+
+def change_picture(
+    history: History,
+    store: TileStore,
+    outline: MapOutline,
+    views: Iterable[tuple[str, TileRange]],
+    day: date,
+) -> bytes | None:
+    """Returns a JPEG of the first view that differs visibly between the day before `day` and `day`, with
+    frames around what differs.
+
+    Returns None if no view does: most maps have many places with blank tiles only. A view is a layer's name,
+    and tiles of the layer. A view with an image that cannot be read is left out. Raises HistoryError.
+    """
+    before, composer = outline.day_before(day), Composer(store)
+    for name, area in views:
+        layer = outline.layer(name)
+        assert layer is not None
+        scenes = Scenes(store, composer, history, outline, layer)
+        ground = Ground.of(area, layer.factor)
+        try:
+            seen = [scenes.mosaic(ground, area.zoom, one) for one in (day - timedelta(days=1), day)]
+        except UNREADABLE:
+            continue
+        size = _PANEL, max(1, round(_PANEL * seen[1].height / seen[1].width))
+        old, new = (image.resize(size, Image.Resampling.BOX) for image in seen)
+        differing = differing_cells(old, new)
+        if differing.getbbox() is not None:
+            halves = Half("before" if before is None else str(before), old), Half(str(day), new)
+            return as_jpeg(side_by_side(*halves, frame_around(differing)))
+    return None
 
 
 def as_jpeg(image: Image.Image) -> bytes:

@@ -19,7 +19,6 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,12 +125,6 @@ def test_an_isometric_picture_has_the_corners_of_the_blocks(history: History) ->
     assert (box.width, box.height) == (24, 12)
 
 
-def test_a_zone_is_that_of_the_entry(history: History) -> None:
-    zones = (Zone(center=(0, 0), width=2, height=2, zoom=0), Zone(center=(0, 0), width=4, height=2, zoom=0))
-    assert excerpt_of(history, MAP, Wanted(area="zone"), zones).box(0) == (-8, -8, 8, 8)
-    assert excerpt_of(history, MAP, Wanted(area="zone:2"), zones).box(0) == (-16, -8, 16, 8)
-
-
 def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
     layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
     with of_layer(tmp_path, layer, Tile.at(0, 0, 0)) as history:
@@ -154,7 +147,6 @@ def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
         ),
         (Wanted(area="spawm"), "did you mean 'spawn'?"),
         (Wanted(area="1,2,3"), "write two corners in blocks, such as --area=-100,-50,100,50"),
-        (Wanted(area="zone"), "maps.toml has no such zone of the map; it has none"),
     ],
 )
 def test_what_a_map_does_not_have_is_said(history: History, wanted: Wanted, words: str) -> None:

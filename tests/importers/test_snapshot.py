@@ -11,8 +11,7 @@ import pytest
 from tests.servers.minedmap import example, published_as_minedmap
 from tests.servers.published import published
 from tileharvest.importers.folder_import import FolderSnapshot
-from tileharvest.importers.snapshot import is_configuration, maps_within
-from tileharvest.importers.snapshot_site import SnapshotSite
+from tileharvest.importers.snapshot import SnapshotSite, is_configuration, maps_within
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
 

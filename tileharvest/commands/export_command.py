@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from tileharvest.export.mosaic import Sheet
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
-    from tileharvest.tiles.zones import Zone
 
 
 def size_of(text: str) -> int:
@@ -43,8 +42,7 @@ def size_of(text: str) -> int:
 PLACE: Final[Options] = {
     "--layer": value("this layer (default: the map's first)"),
     "--area": value(
-        "two corners in blocks, such as --area=-100,-50,100,50, a named area, zone or zone:2 of maps.toml, or"
-        " whole (default)"
+        "two corners in blocks, such as --area=-100,-50,100,50, a named area, or whole (default)"
     ),
 }
 ZOOM: Final[Options] = {"--zoom": value("0 is the deepest, -1 the next coarser (default: what fits)", int)}
@@ -79,9 +77,9 @@ class ExportCommand(ProjectCommand):
 
         day, first, last = (getattr(opts, name, None) for name in ("day", "first", "last"))
         wanted = Wanted(opts.layer, opts.area, day, first, last, self.has_period)
-        zones, areas = zones_of(self.settings, opts.name), areas_of(self.settings, opts.name)
+        areas = areas_of(self.settings, opts.name)
         with open_history_for_reading(self.settings) as history:
-            yield excerpt_of(history, opts.name, wanted, zones, areas)
+            yield excerpt_of(history, opts.name, wanted, areas)
 
     @contextmanager
     def watch(self, opts: Namespace, made: Sequence[Path] = ()) -> Iterator[ProgressLine]:
@@ -147,12 +145,6 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
 def damaged_in_words(tiles: int) -> str:
     """Returns the words for tiles whose images cannot be read."""
     return f"images of {counted(tiles, 'tile')} cannot be read: {program()} check-store names them"
-
-
-def zones_of(settings: BaseSettings, name: str) -> Sequence[Zone]:
-    """Returns the zones of the map's entry, and none for a map that is only in the history."""
-    described = entry_of(settings, name)
-    return () if described is None else described.zones
 
 
 def entry_of(settings: BaseSettings, name: str) -> MapDescription | None:

@@ -13,7 +13,6 @@ from tileharvest.commands.export_command import (
     ExportCommand,
     areas_of,
     entry_of,
-    zones_of,
 )
 from tileharvest.commands.project_command import value
 from tileharvest.commands.terminal import write_answer
@@ -81,7 +80,7 @@ def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
     layers, empty, wrong = [], None, None
     for one in names:
         wanted = Wanted(one, opts.area, day=last.isoformat())
-        excerpt = excerpt_of(history, opts.name, wanted, zones_of(settings, opts.name), named)
+        excerpt = excerpt_of(history, opts.name, wanted, named)
         excerpt = dataclasses.replace(excerpt, first=first)
         if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:
             empty = empty or excerpt

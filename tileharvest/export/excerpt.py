@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.tiles.layers import Layer, Size
-    from tileharvest.tiles.zones import Zone
 
 _SQUARE: Final = 6
 """The levels of a square of 64 x 64 tiles."""
@@ -35,7 +34,6 @@ WHOLE: Final = "whole"
 
 _NUMBER: Final = r"(-?\d{1,8}(?:\.\d{1,9})?)"
 _CORNERS: Final = re.compile(rf"{_NUMBER}[ ,]+{_NUMBER}[ ,:]+{_NUMBER}[ ,]+{_NUMBER}", re.ASCII)
-_ZONE: Final = re.compile(r"zone(?::(\d{1,4}))?", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _COMPOSED: Final = 8
 """The number of zooms above the coarsest zoom with images that are composed: 256 tiles in a row become
@@ -167,14 +165,12 @@ def excerpt_of(
     history: History,
     map_name: str,
     wanted: Wanted,
-    zones: Sequence[Zone] = (),
     named: Mapping[str, NamedArea] | None = None,
 ) -> Excerpt:
     """Returns the excerpt of a map that a person wants.
 
-    `zones` are the zones of the map's entry in maps.toml, and `named` its named areas, each with the name of
-    its layer. Raises HistoryError for a map without a history, and ConfigurationError for a layer, a day or
-    an area that the map does not have.
+    `named` are the map's named areas. Raises HistoryError for a map without a history, and ConfigurationError
+    for a layer, a day or an area that the map does not have.
     """
     outline = map_outline(history, map_name)
     last = day_of(outline, wanted.day or wanted.last)
@@ -188,7 +184,7 @@ def excerpt_of(
         raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
     if not layer.kept_zooms(last):
         raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
-    ground = _ground(wanted.area, outline, layer, layer.described(last), zones, areas)
+    ground = _ground(wanted.area, outline, layer, layer.described(last), areas)
     return Excerpt(history, outline, layer, ground, first, last)
 
 
@@ -274,7 +270,6 @@ def _ground(
     outline: MapOutline,
     layer: LayerOutline,
     described: Layer,
-    zones: Sequence[Zone],
     named: Mapping[str, NamedArea],
 ) -> Ground | None:
     if text is None or text == WHOLE:
@@ -285,15 +280,9 @@ def _ground(
         except ValueError as error:
             raise ConfigurationError(f"--area {text}: {error}") from None
         return rectangle.ground(layer.latest.projection)
-    if (found := _ZONE.fullmatch(text)) is not None:
-        number = int(found[1] or 1)
-        if not 1 <= number <= len(zones):
-            has = f"it has {len(zones)}" if zones else "it has none"
-            raise ConfigurationError(f"--area {text}: maps.toml has no such zone of the map; {has}")
-        return Ground.of(zones[number - 1].tiles(), layer.factor)
     if (found := _CORNERS.fullmatch(text.strip())) is None:
         example = "write two corners in blocks, such as --area=-100,-50,100,50"
-        hint = nearest(text, [*named, WHOLE, "zone"], example)
+        hint = nearest(text, [*named, WHOLE], example)
         raise ConfigurationError(f"--area {text} is not an area; {hint}")
     first, second, third, fourth = map(float, found.groups())
     try:

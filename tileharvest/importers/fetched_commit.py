@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import SiteError
 from tileharvest.importers.repository import UNFINISHED, Repository, etag_of
-from tileharvest.importers.snapshot import is_configuration
-from tileharvest.importers.snapshot_site import folders_of_map, without_map
+from tileharvest.importers.snapshot import folders_of_map, is_configuration, without_map
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -96,8 +95,7 @@ class FetchedCommit:
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
         """Yields the bytes of these files. Raises SiteError if they cannot be fetched."""
         self.fetch(paths)
-        with self._repository.blobs() as blobs:
-            yield from blobs.read([self._ids[path] for path in paths])
+        yield from self._repository.read([self._ids[path] for path in paths])
 
     def no_map(self, why: SiteError) -> SiteError:
         """Returns the error for a commit whose files no renderer knows."""

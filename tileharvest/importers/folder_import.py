@@ -7,7 +7,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot_site import NoTilesError, folders_of_map, without_map
+from tileharvest.importers.snapshot import NoTilesError, folders_of_map, without_map
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
 

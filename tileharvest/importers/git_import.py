@@ -9,8 +9,7 @@ from urllib.parse import quote
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.importers.fetched_commit import no_map
 from tileharvest.importers.repository import Repository, etag_of
-from tileharvest.importers.snapshot import LfsPointerError
-from tileharvest.importers.snapshot_site import NoTilesError
+from tileharvest.importers.snapshot import LfsPointerError, NoTilesError
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from tileharvest.importers.imported_map import ImportedMap, ImportWatch
-    from tileharvest.importers.repository import Blobs, Commit
+    from tileharvest.importers.repository import Commit
     from tileharvest.maps.description import GitEntry
 
 _PAGES: Final = re.compile(
@@ -35,14 +34,14 @@ _PAGES: Final = re.compile(
 class CommitSnapshot:
     """The files of a commit below the map's folder, as a `Snapshot`."""
 
-    def __init__(self, name: str, ids: Mapping[str, str], folder: str, blobs: Blobs) -> None:
+    def __init__(self, name: str, ids: Mapping[str, str], folder: str, repository: Repository) -> None:
         """`ids` are the ids of the files' bytes, by paths from the top of the repository. Files outside of
         the map's folder may be among them. `folder` is the map's folder, without a slash at its end; empty
         for the top itself."""
         self.name = name
         self._ids = ids
         self._prefix = f"{folder}/" if folder else ""
-        self._blobs = blobs
+        self._repository = repository
 
     def __contains__(self, path: str) -> bool:
         return f"{self._prefix}{path}" in self._ids
@@ -55,7 +54,7 @@ class CommitSnapshot:
         return Validator(etag_of(self.id(path)))
 
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
-        return self._blobs.read([self.id(path) for path in paths])
+        return self._repository.read([self.id(path) for path in paths])
 
     def paths(self) -> Iterable[str]:
         start = len(self._prefix)
@@ -142,27 +141,26 @@ class GitSource:
         ids: dict[str, str] = {}
         why: SiteError | None = None
         is_any = bool(done)
-        with self._repository.blobs() as blobs:
-            commits = self._repository.commits(self._tip, paths)
-            for one in commit_days(commits, zone, today):
-                _apply(ids, one.changes)
-                changed = _below(self._folder, one.changes)
-                is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
-                if changed and is_new:
-                    snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, self._folder, blobs)
-                    try:
-                        record = await imported.add(snapshot, changed, one.day, one.commit)
-                    except LfsPointerError:
-                        # All later commits have such pointers, too, so the import ends here.
-                        raise
-                    except SiteError as error:
-                        why = error
-                        if is_any or not isinstance(error, (UnrecognisedError, NoTilesError)):
-                            watch.left_out(one.day, str(error))
-                    else:
-                        is_any = True
-                        watch.recorded(one.day, record)
-                watch.passed(one.commits)
+        commits = self._repository.commits(self._tip, paths)
+        for one in commit_days(commits, zone, today):
+            _apply(ids, one.changes)
+            changed = _below(self._folder, one.changes)
+            is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
+            if changed and is_new:
+                snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, self._folder, self._repository)
+                try:
+                    record = await imported.add(snapshot, changed, one.day, one.commit)
+                except LfsPointerError:
+                    # All later commits have such pointers, too, so the import ends here.
+                    raise
+                except SiteError as error:
+                    why = error
+                    if is_any or not isinstance(error, (UnrecognisedError, NoTilesError)):
+                        watch.left_out(one.day, str(error))
+                else:
+                    is_any = True
+                    watch.recorded(one.day, record)
+            watch.passed(one.commits)
         if not is_any:
             raise no_map(self._repository, self._tip, self._folder, why)
 

@@ -19,7 +19,7 @@ from tileharvest.history.imported_day import (
     record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
-from tileharvest.importers.snapshot_site import NoTilesError, SnapshotSite
+from tileharvest.importers.snapshot import NoTilesError, SnapshotSite
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
-    from tileharvest.importers.snapshot import Snapshot
-    from tileharvest.importers.snapshot_site import Place
+    from tileharvest.importers.snapshot import Place, Snapshot
     from tileharvest.maps.description import MapDescription
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.results import TileResult

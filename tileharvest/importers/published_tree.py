@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.importers.fetched_commit import FetchedCommit
-from tileharvest.importers.snapshot_site import NoTilesError, SnapshotSite
+from tileharvest.importers.snapshot import NoTilesError, SnapshotSite
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.site_files import SiteFile
-    from tileharvest.importers.snapshot_site import Place
+    from tileharvest.importers.snapshot import Place
     from tileharvest.maps.description import GitEntry
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site

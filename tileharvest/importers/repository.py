@@ -38,6 +38,8 @@ _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_
 """Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
 read."""
 
+_HEAD: Final = 200
+"""More bytes than the line has that git writes before the bytes of a file."""
 _LATEST: Final = 253_370_764_800
 """Seconds from 1970 to the year 9999. Git allows commits of later dates, for which Python has no day."""
 _COMMIT: Final = "\x01"
@@ -220,15 +222,26 @@ class Repository:
                 if mode in _FILE_MODES or mode == _SUBMODULE:
                     yield TreeEntry(name, id_, mode == _SUBMODULE)
 
-    @contextmanager
-    def blobs(self) -> Iterator[Blobs]:
-        """Starts a git that reads bytes by their ids, and ends it with the block."""
-        process = self._start("cat-file", "--batch")
-        try:
-            yield Blobs(process, self.name)
-        finally:
-            process.kill()
-            process.communicate()
+    def read(self, ids: Sequence[str]) -> Iterator[bytes]:
+        """Yields the bytes with these ids, in this order. All of them are in memory. Raises SiteError if the
+        repository lacks some."""
+        given = "".join(f"{one}\n" for one in ids).encode()
+        words = [self._program, "-C", str(self.folder), "cat-file", "--batch"]
+        done = subprocess.run(  # noqa: S603
+            words, input=given, env=self._environment, capture_output=True, check=False
+        )
+        output, at = done.stdout, 0
+        for wanted in ids:
+            head, _, _ = output[at : at + _HEAD].partition(b"\n")
+            parts = head.split()
+            if len(parts) != 3 or parts[1] != b"blob":
+                raise SiteError(
+                    f"{self.name} lacks the bytes {wanted}; what was imported is kept: fetch them there, or"
+                    " run `git fsck` to see what else is missing"
+                )
+            at += len(head) + 1
+            yield output[at : at + int(parts[2])]
+            at += int(parts[2]) + 1
 
     def blobs_here(self) -> set[str]:
         """Returns the ids of all bytes that are on this computer. Fetches nothing."""
@@ -290,7 +303,13 @@ class Repository:
 
     @contextmanager
     def _reading(self, *arguments: str) -> Iterator[IO[bytes]]:
-        process = self._start(*arguments)
+        process = subprocess.Popen(  # noqa: S603
+            [self._program, "-C", str(self.folder), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+        )
         assert process.stdout is not None
         is_whole = False
         try:
@@ -302,60 +321,6 @@ class Repository:
             _, errors = process.communicate()
         if process.returncode:
             raise SiteError(_last_words(errors) or "git has failed without a word")
-
-    def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603
-            [self._program, "-C", str(self.folder), *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-        )
-
-
-class Blobs:
-    """Reads bytes by their ids from a running git."""
-
-    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
-        self._process = process
-        self._name = name
-
-    def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes with these ids, in this order. Takes at most some hundred ids, because they must
-        fit into a pipe."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        if not ids:
-            return
-        try:
-            self._process.stdin.write("".join(f"{one}\n" for one in ids).encode())
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise SiteError(f"git has stopped reading {self._name}: run again") from None
-        left = iter(ids)
-        try:
-            for one in left:
-                yield self._next(one)
-        finally:
-            # Answers that the caller has not taken must not be left for the next call.
-            for _ in left:
-                self._next(None)
-
-    def _next(self, wanted: str | None) -> bytes:
-        """Returns the next bytes that git writes. Raises SiteError if git lacks the bytes with the id
-        `wanted`; with None it raises nothing."""
-        assert self._process.stdout is not None
-        head = self._process.stdout.readline().split()
-        if len(head) == 3:
-            body = self._process.stdout.read(int(head[2]) + 1)[:-1]
-            if head[1] == b"blob":
-                return body
-        if wanted is None:
-            return b""
-        raise SiteError(
-            f"{self._name} lacks the bytes {wanted}; what was imported is kept: fetch them there, or run"
-            " `git fsck` to see what else is missing"
-        )
 
 
 def program() -> str:

@@ -1,17 +1,34 @@
-"""Snapshots: the files of a map's site as they were at one moment, and how a renderer reads them."""
+"""Snapshots: the files of a map's site as they were at one moment, and the site that a renderer reads in
+them: its layers, and the outcomes of its tiles."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from tileharvest.errors import SiteError, program
-from tileharvest.renderers.registry import RENDERERS
+from tileharvest.harvest.walks import LayerWalk, walk_over
+from tileharvest.history.site_files import SiteFile
+from tileharvest.renderers.registry import RENDERERS, probe, renderer_named
+from tileharvest.renderers.site import INDEX, Fetched, UnrecognisedError, path_of
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.images import size_of
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import Answer, judge_get, judge_head, unless_blank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import date
 
-    from tileharvest.tiles.versions import Validator
-
+    from tileharvest.maps.description import MapDescription
+    from tileharvest.politeness.probe import Probe
+    from tileharvest.renderers.site import Site
+    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.verdict import Verdict
+    from tileharvest.tiles.versions import Validator, Version
 
 _LFS_POINTER: Final = b"version https://git-lfs"
 """The first bytes of a pointer of Git LFS: a file that stands for another one, which git itself does not
@@ -87,3 +104,189 @@ def maps_within(paths: Iterable[str]) -> list[str]:
         (folder for folder, length in found.items() if length == surest),
         key=lambda one: (one.count("/"), one),
     )
+
+
+Place: TypeAlias = tuple[str, Tile]
+"""A layer's name and a tile of it."""
+
+
+class NoTilesError(SiteError):
+    """A snapshot has none of the tiles that the map keeps."""
+
+    def __init__(self, site: SnapshotSite) -> None:
+        """`site` is the snapshot as a site."""
+        starts = ((name, tile) for name, part in site.layers.items() for tile in part.walk.start())
+        first = next(filter(None, map(site.path, starts)), None)
+        example = f", such as {first}" if first else ""
+        super().__init__(
+            f"{site.snapshot.name} has none of the tiles that map '{site.description.name}' keeps{example}"
+        )
+        self.site = site
+
+
+def folders_of_map(paths: Iterable[str], why: SiteError | None) -> list[str]:
+    """Returns the folders of a tree of files in which the map seems to lie, for messages. The top is `.`.
+
+    `why` is the error that a snapshot of the wrong folder has raised.
+    """
+    return why.site.folders_with_tiles(paths) if isinstance(why, NoTilesError) else maps_within(paths)
+
+
+def without_map(why: SiteError | None, found: Sequence[str]) -> str:
+    """Returns the words for a place without a map. `found` are the folders that seem to have one."""
+    # The error of a renderer that was not recognised speaks of sites and addresses.
+    return NO_SIGN if why is None or (isinstance(why, UnrecognisedError) and not found) else str(why)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSite:
+    """A snapshot as a site that answers at once. Outcomes follow the rules of a harvest
+    (`tiles/verdict.py`)."""
+
+    description: MapDescription
+    snapshot: Snapshot
+    site: Site
+    layers: Mapping[str, LayerWalk]
+    looked_at: frozenset[str]
+    """The files that the renderer has read or looked for, missing ones included: what it says may change once
+    they exist."""
+    files: Mapping[str, SiteFile]
+    """The files that the renderer has read, by address."""
+
+    @classmethod
+    async def read(
+        cls, description: MapDescription, snapshot: Snapshot, probing: Probe = probe
+    ) -> SnapshotSite:
+        """Reads the layers of a snapshot with the function `probing`, as it reads those of a site.
+
+        Raises UnrecognisedError if there is no map, SiteError if it cannot be read, and ConfigurationError if
+        the map's entry in maps.toml does not fit.
+        """
+        looked_at: set[str] = set()
+        files: dict[str, SiteFile] = {}
+
+        async def fetch(method: str, url: str) -> Fetched:
+            """Answers as a plain file server at the map's address would."""
+            path = path_of(url, description.page)
+            if path is None:
+                return Fetched(404, b"", url)
+            path = f"{path}{INDEX}" if path.endswith("/") or not path else path
+            looked_at.add(path)
+            if path not in snapshot:
+                return Fetched(404, b"", url)
+            if method == "HEAD":
+                return Fetched(200, b"", url)
+            (body,) = snapshot.read([path])
+            refuse_pointer(body, path, snapshot.name)
+            files[url] = SiteFile(snapshot.validator(path), body)
+            return Fetched(200, body, url)
+
+        site = await probing(description, fetch)
+        sized = [_sized(layer, snapshot, description.page) for layer in site.layers]
+        layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in sized}
+        return cls(description, snapshot, site, layers, frozenset(looked_at), files)
+
+    def path(self, place: Place) -> str | None:
+        """Returns a tile's path in the snapshot, or None if it has none: its address leads elsewhere, or the
+        tile lies outside of the layer."""
+        name, tile = place
+        try:
+            return path_of(self.layers[name].layer.addresses.url_of(tile), self.description.page)
+        except ValueError:
+            return None
+
+    def has(self, place: Place) -> bool:
+        """Returns whether there is a file for the tile, whatever its content."""
+        path = self.path(place)
+        return path is not None and path in self.snapshot
+
+    def place(self, path: str) -> Place | None:
+        """Returns the tile of the file at this path, or None for a file that is no tile."""
+        url = f"{self.description.page}{path}"
+        for name, part in self.layers.items():
+            if (tile := part.layer.addresses.tile_of(url)) is not None:
+                return name, tile
+        return None
+
+    def places(self, paths: Iterable[str]) -> Iterator[Place]:
+        """Yields the tiles among the files at these paths."""
+        return (place for path in paths if (place := self.place(path)) is not None)
+
+    def kept(self, layer: str) -> Sequence[TileRange]:
+        """Returns the areas of a layer that the map keeps, by its zooms and zones."""
+        return self.layers[layer].walk.kept()
+
+    def is_kept(self, place: Place) -> bool:
+        """Returns whether the map keeps a tile of these layers."""
+        return any(place[1] in area for area in self.kept(place[0]))
+
+    def folders_with_tiles(self, paths: Iterable[str]) -> list[str]:
+        """Returns the folders of a tree of files below which tiles of this site seem to lie, those with most
+        of them first. The top of the tree is `.`."""
+        found: Counter[str] = Counter()
+        for path in paths:
+            parts = path.split("/")
+            for above in range(len(parts)):
+                place = self.place("/".join(parts[above:]))
+                if place is not None and self.is_kept(place):
+                    found["/".join(parts[:above]) or "."] += 1
+        return [folder for folder, _ in found.most_common()]
+
+    def unread(self, places: Sequence[Place], latest: Sequence[Version | None]) -> list[Place]:
+        """Returns those of the tiles whose files `results` has to read, given their latest versions."""
+        both = zip(places, latest, strict=True)
+        return [place for place, version in both if self._at_first_sight(place, version) is None]
+
+    def results(
+        self, places: Sequence[Place], latest: Sequence[Version | None], day: date
+    ) -> list[TileResult]:
+        """Returns the result of each tile, given its latest version. New images come with their bytes.
+
+        Only files that may have changed are read, all together. Raises SiteError, also for a pointer of Git
+        LFS in place of an image.
+        """
+        bodies = self.snapshot.read([self.path(place) or "" for place in self.unread(places, latest)])
+        results = []
+        for place, version in zip(places, latest, strict=True):
+            verdict, body = self._at_first_sight(place, version), None
+            if verdict is None:
+                body = next(bodies)
+                verdict = self._judged(place, version, body, day)
+            kept = body if verdict.image is not None else None
+            results.append(
+                TileResult(*place, verdict.outcome, verdict.image, kept, verdict.validator, verdict.reason)
+            )
+        return results
+
+    def _at_first_sight(self, place: Place, latest: Version | None) -> Verdict | None:
+        """Returns the verdict on a tile, or None if its file must be read for that."""
+        path, answer = self.path(place), Answer(404)
+        if path is not None and path in self.snapshot:
+            answer = self._understood(Answer(200, self.snapshot.validator(path)), place[1])
+            if answer.validator.etag is None:
+                return None
+        verdict = judge_head(answer, latest)
+        return None if isinstance(verdict, str) else verdict
+
+    def _judged(self, place: Place, latest: Version | None, body: bytes, day: date) -> Verdict:
+        path, layer = self.path(place) or "", self.layers[place[0]].layer
+        refuse_pointer(body, path, self.snapshot.name)
+        answer = Answer(200, self.snapshot.validator(path), len(body), body)
+        size = layer.tile_size if layer.tells_size else None
+        most = self.description.most_tile_bytes
+        return judge_get(self._understood(answer, place[1]), latest, day, size, most)
+
+    def _understood(self, answer: Answer, tile: Tile) -> Answer:
+        renderer = renderer_named(self.site.renderer)
+        return unless_blank(renderer.understood(answer, tile), self.description.blank)
+
+
+def _sized(layer: Layer, snapshot: Snapshot, page: str) -> Layer:
+    """Returns a layer whose site does not say how large its tiles are with the size of one of its images."""
+    if layer.tells_size:
+        return layer
+    of_layer = (path for path in snapshot.paths() if layer.addresses.tile_of(f"{page}{path}") is not None)
+    for body in snapshot.read(list(islice(of_layer, 1))):
+        with suppress(ValueError):
+            return replace(layer, tile_size=size_of(body), tells_size=True)
+    return layer

@@ -95,7 +95,7 @@ def _film(
         excerpt = excerpt_of(history, report.map, replace(period, layer=layer))
         excerpt = replace(excerpt, ground=Ground.of(view, excerpt.layer.factor))
     else:
-        excerpt = excerpt_of(history, report.map, replace(period, area=place.name), (), {place.name: place})
+        excerpt = excerpt_of(history, report.map, replace(period, area=place.name), {place.name: place})
     path = Path(f"film{usual_ending()}")
     film = film_of(excerpt, path, FilmStyle(_SIZE, pace=_PACE))
     # The first harvest shows everything for the first time, so it has no change to film.

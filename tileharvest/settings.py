@@ -125,9 +125,6 @@ DELAY: float | list[float] = 0
 for gaps that are drawn between the two. Scrapy's DOWNLOAD_DELAY also works, for each process by itself, and
 between blocks of tiles."""
 
-HOST_REQUESTS_PER_SECOND = 0
-"""The limit of all maps of a host together. 0 means that only the maps' own limits count."""
-
 HOST_DELAY: float | list[float] = 0
 """The DELAY of all maps of a host together, in the same form. Of both, the longer one counts."""
 

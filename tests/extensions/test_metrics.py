@@ -27,7 +27,7 @@ LOCAL = Overview(COUNTS)
 
 
 def worker(host: str, heartbeat: float) -> Worker:
-    return Worker(host, "machine", 7, "2026-11-20", 0.0, 40, 1.5, heartbeat, 3, 100.0)
+    return Worker(host, "machine", 7, "2026-11-20", 0.0, 40, heartbeat, 3, 100.0)
 
 
 FLEET = Overview(
@@ -118,8 +118,8 @@ def test_one_page_tells_of_all_crawls_that_are_watched_there() -> None:
 def test_of_a_shared_queue_there_is_each_worker_too() -> None:
     assert page_of(FLEET) == QUEUE | {
         ("tileharvest_workers", "small"): 2,
-        ("tileharvest_worker_rate", "box", "small", "7"): 1.5,
-        ("tileharvest_worker_rate", "crate", "small", "7"): 1.5,
+        ("tileharvest_worker_finished", "box", "small", "7"): 40,
+        ("tileharvest_worker_finished", "crate", "small", "7"): 40,
         ("tileharvest_worker_leased", "box", "small", "7"): 3,
         ("tileharvest_worker_leased", "crate", "small", "7"): 3,
         ("tileharvest_worker_heartbeat_age_seconds", "box", "small", "7"): 10,

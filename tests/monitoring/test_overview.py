@@ -34,7 +34,6 @@ def worker(host: str = "box", heartbeat: float = 0.0) -> Worker:
         heartbeat=heartbeat,
         leased=1_024,
         finished=12,
-        rate=3.14159,
         looked_at=100.0,
     )
 

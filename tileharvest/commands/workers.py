@@ -24,7 +24,7 @@ WORKER_COLUMNS: Final[Columns] = {
     ">pid": lambda row: str(row["pid"]),
     "segment": "segment",
     ">silent": lambda row: duration_in_words(row["heartbeat_age_seconds"]),
-    ">req/s": lambda row: f"{row['rate']:,.1f}",
+    ">finished": lambda row: f"{row['finished']:,}",
     ">leased": "leased",
 }
 """The columns of `workers_as_plain`. With a map's name before them they fit into 80 characters."""
@@ -36,7 +36,7 @@ class Command(ProjectCommand, ScrapyCommand):
     arguments = "[NAME...]"
     summary = "List the workers of maps and spiders"
     details = (
-        "It shows their host, pid, segment, when they were last heard of, requests per second, and leases."
+        "It shows their host, pid, segment, when they were last heard of, finished requests, and leases."
     )
     examples = ("", "my-server --json")
 

@@ -73,7 +73,7 @@ def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[
     by_age = sorted(workers, key=lambda one: -one["heartbeat_age_seconds"])
     latest = {(one["host"], one["pid"]): one for one in by_age}
     for name, what in (
-        ("rate", "Requests per second that the worker finished lately"),
+        ("finished", "Requests that the worker has finished since it started"),
         ("leased", "Requests that the worker holds"),
         ("heartbeat_age_seconds", "Seconds since the worker was last heard of"),
     ):

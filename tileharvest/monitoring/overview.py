@@ -27,7 +27,6 @@ def workers_as_plain(workers: Sequence[Worker]) -> list[dict[str, Any]]:
             "started": datetime.fromtimestamp(worker.started, UTC).isoformat(timespec="seconds"),
             # A worker may have been heard of after the look.
             "heartbeat_age_seconds": round(max(0.0, worker.looked_at - worker.heartbeat), 3),
-            "rate": round(worker.rate, 3),
             "finished": worker.finished,
             "leased": worker.leased,
         }

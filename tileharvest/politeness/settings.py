@@ -93,21 +93,8 @@ def _limits(settings: BaseSettings, host: str, generous: tuple[int, Gap]) -> tup
     ones. Raises ConfigurationError."""
     of_table = load_hosts(maps_file(settings)).get(host, HostEntry())
     concurrency = _said(settings, "HOST_CONCURRENCY", of_table.concurrency, _number)
-    return concurrency or generous[0], _of_host(settings, of_table.gap) or generous[1]
-
-
-def _of_host(settings: BaseSettings, of_table: Gap | None) -> Gap:
-    """Returns the gap of all maps of a host: that of its table in `maps.toml`, or of the two settings for it.
-    Either setting on the command line overrides the table."""
-    ways: dict[str, Callable[[Any], Gap]] = {"HOST_DELAY": _gap, "HOST_REQUESTS_PER_SECOND": _gap_of_rate}
-    at_once = {name: (settings.getpriority(name) or 0) >= _COMMAND_LINE for name in ways}
-    if of_table is not None and not any(at_once.values()):
-        return of_table
-    names = [name for name in ways if at_once[name] or not any(at_once.values())]
-    gap = NO_GAP
-    for name in names:
-        gap = gap.at_least(_said(settings, name, None, ways[name]))
-    return gap
+    gap = _said(settings, "HOST_DELAY", of_table.gap, _gap)
+    return concurrency or generous[0], gap or generous[1]
 
 
 def outage_limits(settings: BaseSettings) -> OutageLimits:
@@ -171,10 +158,6 @@ def _number(value: Any) -> int:
     if number < 0:
         raise ValueError("write for example 4, or 0 for no limit")
     return number
-
-
-def _gap_of_rate(value: Any) -> Gap:
-    return NO_GAP if not value else Gap.of_rate(float(value))
 
 
 def _truth(value: Any) -> bool:

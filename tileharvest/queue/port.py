@@ -179,8 +179,6 @@ class Worker(msgspec.Struct):
     started: float
     finished: int = 0
     """The requests that it has finished since it started."""
-    rate: float = 0.0
-    """The requests per second that it has finished lately."""
     heartbeat: float = 0.0
     """When it was last heard of."""
     leased: int = 0

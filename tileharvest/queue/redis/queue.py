@@ -9,7 +9,6 @@ import os
 import secrets
 import socket
 import threading
-import time
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -40,9 +39,6 @@ _BEATS: Final = 6
 _TO_END: Final = 2.0
 """Seconds for which a worker that ends waits for its last sign of life, which takes a millisecond unless
 Redis is away."""
-
-_WINDOW: Final = 5.0
-"""Seconds over which the rate of a worker is measured."""
 
 _LARGEST: Final = 2**53
 """The largest priority. Larger ones count as this one, because scores in Redis are floating-point numbers."""
@@ -95,8 +91,6 @@ class RedisQueue:
         self._name = ""
         """The name of this worker. Empty for a command."""
         self._own = Worker(*_machine(), os.getpid(), "", 0.0)
-        self._counted, self._window = 0, 0.0
-        """The requests finished in the present window for the rate, and when it began."""
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -106,7 +100,6 @@ class RedisQueue:
             self._name = secrets.token_hex(8)
             started = now if not self._has_server_clock else await self._time()
             self._own = Worker(*_machine(), os.getpid(), segment, started)
-            self._window = time.monotonic()
             await self.beat(now)
             if self._has_server_clock:
                 self._is_over.clear()
@@ -147,7 +140,7 @@ class RedisQueue:
         if changes.ended:
             ends = [(_id(one.id), one.attempt, one.how, one.reason) for one in changes.ended]
             await self._run("end", now, *(part for end in ends for part in end))
-            self._count(sum(one.how == "finish" for one in changes.ended))
+            self._own.finished += sum(one.how == "finish" for one in changes.ended)
         if wanted is None:
             return Exchanged(duplicates=duplicates)
         asked = {
@@ -335,14 +328,6 @@ class RedisQueue:
     async def _delete_all(self, client: Client) -> None:
         async for key in client.scan_iter(match=self._prefix + b"*", count=1000):
             await client.unlink(key)
-
-    def _count(self, finished: int) -> None:
-        self._own.finished += finished
-        self._counted += finished
-        passed = time.monotonic() - self._window
-        if passed >= _WINDOW:
-            self._own.rate = self._counted / passed
-            self._counted, self._window = 0, time.monotonic()
 
     def _alive(self) -> tuple[Any, ...]:
         """Returns what `reap.lua` is told."""

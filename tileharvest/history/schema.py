@@ -110,12 +110,34 @@ BLOCK: Final = ("layer", "zoom", "column", "row")
 """The columns that name a block, in every table of blocks."""
 
 
+def _table(name: str, *columns: Any) -> Table:
+    """Returns a table of `metadata` whose rows are found by its key alone."""
+    return Table(name, metadata, *columns, sqlite_with_rowid=False)
+
+
+def _of(name: str) -> Column[int]:
+    """Returns a column with the id of a map, a layer or a harvest."""
+    return Column(name, Integer, ForeignKey(f"{name}s.id"), nullable=False)
+
+
+def _key_of(name: str) -> Column[int]:
+    """Returns a column with the id of a map, a layer or a harvest that is a part of the key."""
+    return Column(name, Integer, ForeignKey(f"{name}s.id"), primary_key=True, autoincrement=False)
+
+
 def _keyed_by(names: tuple[str, ...]) -> list[Column[int]]:
-    """Returns new columns of a primary key. A column can belong to one table only."""
-    return [
-        Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-        *(Column(name, Integer, primary_key=True, autoincrement=False) for name in names[1:]),
-    ]
+    """Returns new columns of a primary key that begins with a layer. A column can belong to one table
+    only."""
+    rest = (Column(name, Integer, primary_key=True, autoincrement=False) for name in names[1:])
+    return [_key_of("layer"), *rest]
+
+
+def _required(kind: Any, *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
+
+
+def _optional(kind: Any, *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=True) for name in names]
 
 
 def _mask(name: str) -> Column[int]:
@@ -160,7 +182,7 @@ layers: Final = Table(
     "layers",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("map", Integer, ForeignKey("maps.id"), nullable=False),
+    _of("map"),
     Column("name", Text, nullable=False),
     Column("factor", Integer, nullable=False, server_default=text("2")),
     UniqueConstraint("map", "name"),
@@ -194,23 +216,19 @@ harvests: Final = Table(
     "harvests",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("map", Integer, ForeignKey("maps.id"), nullable=False),
+    _of("map"),
     Column("segment", Text, nullable=False),
     Column("day", Date, nullable=False),
     Column("started", UtcDateTime, nullable=False),
     Column("ended", UtcDateTime, nullable=True),
     Column("renderer", Text, nullable=False),
     Column("reason", Text, nullable=True),
-    Column("requests", BigInteger, nullable=False),
-    Column("received_bytes", BigInteger, nullable=False),
+    *_required(BigInteger, "requests", "received_bytes"),
     Column("stored_bytes", BigInteger, nullable=False, server_default=text("0")),
     Column("expected", Integer, nullable=False, server_default=text("0")),
     Column("seconds", Float, nullable=False, server_default=text("0")),
     Column("spared_bytes", BigInteger, nullable=False, server_default=text("0")),
-    Column("stopped", Text, nullable=True),
-    Column("walk", Text, nullable=True),
-    Column("walk_reason", Text, nullable=True),
-    Column("kept", Text, nullable=True),
+    *_optional(Text, "stopped", "walk", "walk_reason", "kept"),
     CheckConstraint("(ended IS NULL) = (reason IS NULL)", name="end"),
 )
 """Several harvests of one segment may exist; `reason` says why one ended, such as `finished`.
@@ -241,17 +259,12 @@ def is_finished(table: FromClause, *, but: Collection[str]) -> ColumnElement[boo
     return and_(table.c.reason == FINISHED, func.coalesce(table.c.walk, "full").not_in(but))
 
 
-spending: Final = Table(
+spending: Final = _table(
     "spending",
-    metadata,
-    Column("map", Integer, ForeignKey("maps.id"), primary_key=True, autoincrement=False),
+    _key_of("map"),
     Column("day", Date, primary_key=True),
-    Column("requests", BigInteger, nullable=False),
-    Column("received_bytes", BigInteger, nullable=False),
-    Column("stored_bytes", BigInteger, nullable=False),
-    Column("spared_bytes", BigInteger, nullable=False),
+    *_required(BigInteger, "requests", "received_bytes", "stored_bytes", "spared_bytes"),
     Column("seconds", Float, nullable=False),
-    sqlite_with_rowid=False,
 )
 """The costs of all harvests of a map on a day, by the clock in the map's time zone. A harvest can take
 several days."""
@@ -265,36 +278,29 @@ Index(
 )
 # A map has at most one unfinished harvest, because to begin one ends the others.
 
-harvest_layers: Final = Table(
+harvest_layers: Final = _table(
     "harvest_layers",
-    metadata,
-    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    _key_of("harvest"),
+    _key_of("layer"),
     Column("depth", Integer, nullable=False),
     Column("image_extension", Text, nullable=False),
     Column("tile_width", Integer, nullable=False),
     Column("tile_height", Integer, nullable=False, server_default=text("0")),
     Column("north_direction", Integer, nullable=False),
-    Column("world", Text, nullable=True),
-    Column("background", Text, nullable=True),
-    Column("spawn_x", Integer, nullable=True),
-    Column("spawn_y", Integer, nullable=True),
-    Column("spawn_z", Integer, nullable=True),
+    *_optional(Text, "world", "background"),
+    *_optional(Integer, "spawn_x", "spawn_y", "spawn_z"),
     Column("rendered", BigInteger, nullable=True),
     Column("projection", Text, nullable=True),
-    sqlite_with_rowid=False,
 )
 """The site's description of each layer at that harvest. `rendered` is in seconds since 1970. `projection` is
 a `tiles.projection.Projection` as JSON."""
 
-harvest_counts: Final = Table(
+harvest_counts: Final = _table(
     "harvest_counts",
-    metadata,
-    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    _key_of("harvest"),
+    _key_of("layer"),
     Column("outcome", Text, primary_key=True),
     Column("tiles", Integer, nullable=False),
-    sqlite_with_rowid=False,
 )
 """The counts of ended harvests. They are written at the end, because the next harvest overwrites the results
 in `blocks`."""
@@ -306,17 +312,13 @@ versions: Final = Table(
     "versions",
     metadata,
     Column("id", _VERSION_ID, primary_key=True),
-    Column("layer", Integer, ForeignKey("layers.id"), nullable=False),
-    Column("zoom", Integer, nullable=False),
-    Column("x", Integer, nullable=False),
-    Column("y", Integer, nullable=False),
+    _of("layer"),
+    *_required(Integer, "zoom", "x", "y"),
     Column("day", Date, nullable=False),
-    Column("sha1", Text, nullable=True),
-    Column("extension", Text, nullable=True),
+    *_optional(Text, "sha1", "extension"),
     Column("size", Integer, nullable=True),
-    Column("etag", Text, nullable=True),
-    Column("last_modified", Text, nullable=True),
-    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    *_optional(Text, "etag", "last_modified"),
+    _of("harvest"),
     UniqueConstraint("layer", "zoom", "x", "y", "day"),
     CheckConstraint("(sha1 IS NULL) = (extension IS NULL) AND (sha1 IS NULL) = (size IS NULL)", name="image"),
 )
@@ -332,12 +334,10 @@ VERSION: Final = (
 )
 """The columns that `version_of` takes, in its order."""
 
-tiles: Final = Table(
+tiles: Final = _table(
     "tiles",
-    metadata,
     *_keyed_by(TILE),
     Column("version", _VERSION_ID, ForeignKey("versions.id"), nullable=False),
-    sqlite_with_rowid=False,
 )
 """The tiles that have versions. `version` is the tile's latest one."""
 
@@ -353,9 +353,8 @@ MASKS: Final = {
 }
 """The column of `blocks` for each outcome that a tile's result can have."""
 
-blocks: Final = Table(
+blocks: Final = _table(
     "blocks",
-    metadata,
     *_keyed_by(BLOCK),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
     *map(_mask, MASKS.values()),
@@ -363,7 +362,6 @@ blocks: Final = Table(
     _mask("present"),
     _mask("reached"),
     _mask("failing"),
-    sqlite_with_rowid=False,
 )
 """What the last harvest that asked in the block has found there. `harvest` is null if none is known.
 
@@ -376,26 +374,22 @@ There is no index on `harvest`, because it would double the cost of recording an
 the search for tiles that are not asked yet, scan the map's blocks.
 """
 
-failures: Final = Table(
+failures: Final = _table(
     "failures",
-    metadata,
     *_keyed_by(TILE),
-    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    _of("harvest"),
     Column("reason", Text, nullable=False),
     Column("in_a_row", Integer, nullable=False),
-    sqlite_with_rowid=False,
 )
 """The tiles whose last result is a failure. `harvest` has found it, and `reason` says why. `in_a_row` is the
 number of harvests in a row in which the tile has failed. Harvests that did not ask for it do not count."""
 
-changes: Final = Table(
+changes: Final = _table(
     "changes",
-    metadata,
     *_keyed_by(TILE),
     Column("day", Date, primary_key=True),
     Column("tiles", Integer, nullable=False),
     Index("ix_changes_layer_zoom_day", "layer", "zoom", "day"),
-    sqlite_with_rowid=False,
 )
 """`tiles` is the number of a block's 8 x 8 tiles of that zoom that have a version of that day, `gone` ones
 too.
@@ -404,17 +398,15 @@ x and y are the centre of the tile three levels coarser that covers the block. T
 `versions` and is written in the same transactions, so it is never behind. No row has 0 tiles.
 """
 
-validators: Final = Table(
+validators: Final = _table(
     "validators",
-    metadata,
     *_keyed_by(BLOCK),
-    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    _of("harvest"),
     _mask("seen"),
     _mask("there"),
     _mask("missing"),
     _mask("whole"),
     Column("packed", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )
 """The validators of a block's tiles for the walk, as the server last sent new ones. Tiles at zooms that are
 not kept have validators, too. Those in `versions` are others: of the GET, and only for images.
@@ -426,20 +418,16 @@ of which it has written something. `whole` are the tiles below which everything 
 see `trust`.
 """
 
-proofs: Final = Table(
+proofs: Final = _table(
     "proofs",
-    metadata,
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    _key_of("layer"),
+    _of("harvest"),
     Column("day", Date, nullable=False),
-    Column("pairs", Integer, nullable=False),
-    Column("broken", Integer, nullable=False),
-    Column("undated", Integer, nullable=False),
+    *_required(Integer, "pairs", "broken", "undated"),
     Column("span", Float, nullable=False),
     Column("withdrawn", Text, nullable=True),
     Column("withdrawn_day", Date, nullable=True),
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
-    sqlite_with_rowid=False,
 )
 """The proof of each layer by its last full walk, with the fields of `walk.proof.Proof`. `span` is in seconds.
 
@@ -447,18 +435,16 @@ proofs: Final = Table(
 valid any more. A layer that was walked without a proof may have a withdrawal with no pairs.
 """
 
-change_indexes: Final = Table(
+change_indexes: Final = _table(
     "change_indexes",
-    metadata,
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
-    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=False),
+    _key_of("layer"),
+    _of("harvest"),
     Column("day", Date, nullable=False),
     Column("state", Text, nullable=False),
     Column("confirmed", Integer, nullable=False),
     Column("withdrawn", Text, nullable=True),
     Column("withdrawn_day", Date, nullable=True),
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
-    sqlite_with_rowid=False,
 )
 """The change index of each layer as the last complete harvest has read it, and how far it is trusted, with
 the fields of `walk.change_index.StoredIndex`. `day` is the day of the reading.
@@ -466,14 +452,12 @@ the fields of `walk.change_index.StoredIndex`. `day` is the day of the reading.
 `harvest` has written the row last: it read the index, or withdrew it.
 """
 
-index_readings: Final = Table(
+index_readings: Final = _table(
     "index_readings",
-    metadata,
-    Column("harvest", Integer, ForeignKey("harvests.id"), primary_key=True, autoincrement=False),
-    Column("layer", Integer, ForeignKey("layers.id"), primary_key=True, autoincrement=False),
+    _key_of("harvest"),
+    _key_of("layer"),
     Column("state", Text, nullable=False),
     Column("ground", Text, nullable=True),
-    sqlite_with_rowid=False,
 )
 """The change index of each layer as the map's last harvest has read it, before it asked for any tile.
 
@@ -482,25 +466,20 @@ It is null if the walk does not rest on the index. When a harvest is complete, i
 `change_indexes`.
 """
 
-site_bodies: Final = Table(
+site_bodies: Final = _table(
     "site_bodies",
-    metadata,
     Column("sha1", Text, primary_key=True),
     Column("body", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
 )
 """The contents of the files in `site_files`, each once, compressed by zlib."""
 
-site_files: Final = Table(
+site_files: Final = _table(
     "site_files",
-    metadata,
-    Column("map", Integer, ForeignKey("maps.id"), primary_key=True, autoincrement=False),
+    _key_of("map"),
     Column("url", Text, primary_key=True),
     Column("day", Date, primary_key=True),
-    Column("etag", Text, nullable=True),
-    Column("last_modified", Text, nullable=True),
+    *_optional(Text, "etag", "last_modified"),
     Column("sha1", Text, ForeignKey("site_bodies.sha1"), nullable=True),
-    sqlite_with_rowid=False,
 )
 """The small files that say what a map's site has. A row is valid from its day on, until the file's next row.
 A row without a sha1 says that the file was not read any more."""

@@ -32,7 +32,7 @@ DAYS: Final = tuple(f"2024-05-{day:02}" for day in range(1, 30))
 _WAYS: Final = {
     "every tile is asked": False,
     "what lies below unchanged tiles is skipped": True,
-    "what its change index does not tell of is skipped": True,
+    "what its change index does not list is skipped": True,
 }
 _DECIDED: Final = re.compile(rf"INFO: layer (\S+): ({'|'.join(_WAYS)}): (.*)")
 

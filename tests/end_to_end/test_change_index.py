@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import LogLine
 
-BY_INDEX: Final = "what its change index does not tell of is skipped"
+BY_INDEX: Final = "what its change index does not list is skipped"
 NOTHING_CHANGED: Final = "its change index tells that nothing has changed since"
 
 

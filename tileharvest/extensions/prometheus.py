@@ -156,7 +156,7 @@ def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
     """Returns the host and port of the metrics, or None if no port is set. Raises ConfigurationError."""
     port = str(setting(settings, "PROMETHEUS_PORT") or "0")
     if not port.isdecimal() or int(port) > _LARGEST_PORT:
-        raise ConfigurationError(f"PROMETHEUS_PORT {port} is no port: write a number up to {_LARGEST_PORT}")
+        raise ConfigurationError(f"PROMETHEUS_PORT {port} is not a port: write 0 to {_LARGEST_PORT}")
     # For asyncio an empty host means every address of the computer. Nobody should open these by an empty
     # setting.
     return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None

@@ -140,7 +140,7 @@ def adapted(visits: Sequence[Visit], shortest: timedelta, longest: timedelta) ->
 
 
 def pause_after(failures: int, segment: timedelta | None) -> timedelta:
-    """Returns how long a map is left alone after so many failures of its harvest in a row.
+    """Returns how long a map is left alone after this many failures of its harvest in a row.
 
     It is 5 minutes after the first failure, and twice as long after each further one: 5, 10, 20, 40 minutes.
     It is at most 6 hours, and at most a quarter of the segment. `segment` is the segment's length, or None if

@@ -41,7 +41,7 @@ _logger = logging.getLogger(__name__)
 
 MOST_TOPS: Final = 10_000
 """The most known tiles of an endless layer's coarsest zoom with which a walk begins. A world of 400,000 by
-400,000 blocks has so many tiles of 4,096 blocks. Other known tiles are asked at the end."""
+400,000 blocks has that many tiles of 4,096 blocks. Other known tiles are asked at the end."""
 
 _AUDITED = Asked(late=True, audited=True)
 _PUSHED = Decision(
@@ -248,7 +248,7 @@ class Walks:
         """Withdraws the trust on which the walk over the layer rests, so that nothing is skipped any more.
         Returns the tiles from which to walk down again. There are none once that is done.
 
-        `is_untold` says that the layer's change index did not tell of a change. If the walk has kept to an
+        `is_untold` says that the layer's change index had missed a change. If the walk has kept to an
         index's ground, each process returns the places around that ground once. Some of them are empty, and
         no record would show that they were asked.
         """

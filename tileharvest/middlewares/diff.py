@@ -1,4 +1,4 @@
-"""Judges the answers about the tiles of a block. There is no other place that judges."""
+"""Judges the answers about the tiles of a block. Nothing else judges them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class DiffMiddleware:
 
     def _fetched_at_once(self, request: BlockRequest, conditions: Mapping[int, Mapping[str, str]]) -> int:
         """Returns the tiles of a HEAD block that are asked by GET. A known tile is asked so only with its
-        ETag, unless the host refuses HEAD: a 304 by the date alone tells nothing of the size."""
+        ETag, unless the host refuses HEAD: a 304 by the date alone says nothing about the size."""
         harvest, block, asked = self._harvest, request.block, request.asked
         if self._refuses_head(request):
             return block.mask

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import pycurl
 
 _ENOUGH: Final = 4096
-"""The most connections of a process. Long before it has so many it uses up its core."""
+"""The most connections of a process. It uses up its core long before it has that many."""
 
 _LOOK: Final = 1.0
 """Seconds after which libcurl is made to look at each transfer. It counts the seconds of a silent transfer

@@ -150,7 +150,7 @@ class Outages:
                 self.slow_down(host)
             seconds = health.probe_answered(_now())
             if was_down:
-                _logger.info("%s answers again after %.0f s: what has waited is asked now", host, seconds)
+                _logger.info("%s answers again after %.0f s: it is asked as before", host, seconds)
             return True
         if not health.is_down:
             self._say_down(host, failure, health)

@@ -45,8 +45,8 @@ class AskLater(IgnoreRequest):
 class Redirects:
     """Follows the redirects of one crawl.
 
-    A site that is no part of the map is asked for its robots.txt first. It is not asked at all if its address
-    is of a private network that the map's own host is not in. That is looked up before the site is asked, and
+    A site outside of the map is asked for its robots.txt first. It is not asked at all if its address is of a
+    private network that the map's own host is not in. That is looked up before the site is asked, and
     the transfer looks once more when it is connected: a name may have another address by then.
     """
 
@@ -54,7 +54,7 @@ class Redirects:
         """`most` is how many redirects are followed in a row."""
         self._crawl, self._most = crawl, most
         self._looks: dict[str, asyncio.Future[str | None]] = {}
-        """By site that is no part of the map: why it must not be asked, or None if it may."""
+        """By site that is not part of the map: why it must not be asked, or None if it may."""
         self._own: dict[str, tuple[str, ...]] = {}
         """By host of a map: its IP addresses, once they are known."""
 
@@ -70,7 +70,7 @@ class Redirects:
                 return url, reply
             url = urljoin(url, location)
             if urlsplit(url).scheme not in ("http", "https"):
-                raise IgnoreRequest(f"the redirect to {url} was not followed: it is no web address")
+                raise IgnoreRequest(f"the redirect to {url} was not followed: it is not a web address")
             if reply.status == HTTPStatus.SEE_OTHER and method != "HEAD":
                 method = "GET"
             found = await send(method, url, await self._terms_for(send, url, first, terms))

@@ -112,10 +112,10 @@ class SiteSampleSpider(SiteProbeSpider):
         return found
 
     async def _size(self, layer: Layer, tile: Tile) -> float | None:
-        """Returns a tile's size in bytes, NaN if the site does not tell it, and None if there is no tile, or
+        """Returns a tile's size in bytes, NaN if the site does not say it, and None if there is no tile, or
         only a blank image.
 
-        Raises ValueError for an answer that tells nothing of the tile, and TileHarvestError if HEAD is
+        Raises ValueError for an answer that says nothing about the tile, and TileHarvestError if HEAD is
         refused or redirected.
         """
         answer, received = await self._answer(layer, tile, "HEAD"), 0

@@ -126,7 +126,7 @@ class TileSpider(Spider):
     async def with_indexes(self, site: Site, fetch: Fetch) -> Site:
         """Returns the site with its change indexes, if a walk may rest on them."""
         description = self.harvest.description
-        # A git repository tells of every tile by itself.
+        # A git repository lists every tile by itself.
         may_tell = description.change_index and description.repository is None
         is_of_use = may_tell and description.walk == "auto" and not self.harvest.is_pushed
         return await with_indexes(site, fetch) if is_of_use else site
@@ -267,7 +267,7 @@ class TileSpider(Spider):
 
     def _following(self, block: Block, findings: Findings, asked: Asked) -> Iterator[BlockRequest]:
         """Yields the requests for the blocks below the tiles that are there, and for the tiles beside them.
-        An unchanged tile tells nothing of its neighbours, so a pruned walk asks for these as well."""
+        An unchanged tile says nothing about its neighbours, so a pruned walk asks for these as well."""
         harvest, name = self.harvest, block.layer
         if harvest.is_pushed:
             return
@@ -578,7 +578,7 @@ class TileSpider(Spider):
 
 def _walked(decision: Decision) -> str:
     if decision.ground is not None:
-        return "what its change index does not tell of is skipped"
+        return "what its change index does not list is skipped"
     return "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
 
 

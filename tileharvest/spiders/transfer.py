@@ -81,9 +81,10 @@ class Terms(NamedTuple):
     timeout: float
     """Seconds for a whole answer."""
     most_bytes: int
-    """The most bytes of a body. 0 is no bound."""
+    """The most bytes of a body, or 0 for any number."""
     silence: float
-    """Seconds for a connection. In an answer, so many seconds without `least` bytes a second end it."""
+    """Seconds for a connection. An answer ends if for this time it brings less than `least` bytes a
+    second."""
     least: int
     proxy: str | None = None
     proxy_lines: tuple[bytes, ...] = ()
@@ -177,7 +178,7 @@ class Transfer:
         # An empty proxy also keeps libcurl from looking for one itself.
         curl.setopt(pycurl.PROXY, terms.proxy or "")
         curl.setopt(pycurl.PROXYHEADER, list(terms.proxy_lines))
-        # Of an answer to HEAD no body is taken, so that its Content-Length is no size.
+        # An answer to HEAD has no body, so its Content-Length does not count.
         curl.setopt(pycurl.MAXFILESIZE_LARGE, 0 if self.method == "HEAD" else terms.most_bytes)
 
     @property

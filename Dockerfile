@@ -53,7 +53,7 @@ ENV PATH=/venv/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     TILEHARVEST_DATA=/data \
     TILEHARVEST_MAPS=/data/maps.toml
-# As a number, which Kubernetes can tell from root's.
+# As a number, which Kubernetes can see not to be root's.
 USER 1000:1000
 WORKDIR /data
 VOLUME ["/data", "/scrapyd"]

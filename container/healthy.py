@@ -106,8 +106,8 @@ async def _check_redis(settings: dict[str, object]) -> None:
         async with asyncio.timeout(PATIENCE):
             await client.ping()
     except (RedisError, OSError) as error:
-        said = masked(str(error), parameters) or "it does not answer"
-        raise UnhealthyError(f"{place(client)}: {said}") from None
+        fault = masked(str(error), parameters) or "it does not answer"
+        raise UnhealthyError(f"{place(client)}: {fault}") from None
     finally:
         await client.aclose()
 

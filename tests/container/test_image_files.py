@@ -128,10 +128,10 @@ def test_other_words_are_a_command_of_the_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize("environment", [{}, {"SCRAPYD_USERNAME": "boss"}, {"SCRAPYD_PASSWORD": "c0ffee"}])
 def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dict[str, str]) -> None:
     with started(tmp_path, "scrapyd", lines="", **environment) as scrapyd:
-        _, said = scrapyd.communicate(timeout=240)
+        _, written = scrapyd.communicate(timeout=240)
         assert scrapyd.returncode == 2
         assert (
-            said
+            written
             == "error: scrapyd runs what it is asked to; set SCRAPYD_USERNAME and SCRAPYD_PASSWORD first\n"
         )
 

@@ -316,7 +316,7 @@ class XyzForm(Form):
         return f"tiles/{5 + tile.zoom}/{tile.column}/{tile.row}.png"
 
     def files(self, day: Day) -> dict[str, str]:
-        said = {
+        description = {
             "tilejson": "3.0.0",
             "name": "The demo's island",
             "tiles": ["tiles/{z}/{x}/{y}.png"],
@@ -324,7 +324,7 @@ class XyzForm(Form):
             "maxzoom": 5,
             "bounds": [-180, -85.0511, 180, 85.0511],
         }
-        return {"tiles.json": json.dumps(said)}
+        return {"tiles.json": json.dumps(description)}
 
 
 _ALL: Final[Sequence[Form]] = (

@@ -28,7 +28,7 @@ PACKAGES: Final = "python3-venv,ca-certificates"
 _MIRROR: Final = "http://deb.debian.org/debian"
 _BASE: Final = re.compile(r"python:(?P<python>[\d.]+)-slim-(?P<suite>[a-z]+)")
 _PASSED_ON: Final = ("PIP_INDEX_URL", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "no_proxy")
-"""Variables that tell how this computer reaches the package servers. Docker passes proxies on in this way."""
+"""Variables that say how this computer reaches the package servers. Docker passes proxies on in this way."""
 _CERTIFICATES: Final = "run/certificates.crt"
 
 
@@ -69,8 +69,8 @@ class Build:
                 raise DockerfileError(f"{instruction.name} before FROM")
             else:
                 self._apply(stage, instruction)
-            said = instruction.text if len(instruction.text) < 80 else f"{instruction.text[:77]}..."
-            say(f"  {time.monotonic() - began:5.1f} s  {instruction.name} {said}")
+            shown = instruction.text if len(instruction.text) < 80 else f"{instruction.text[:77]}..."
+            say(f"  {time.monotonic() - began:5.1f} s  {instruction.name} {shown}")
         if stage is None:
             raise DockerfileError("no FROM")
         return Image(self._root(stage), stage)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 PROJECT: Final = Path(__file__).resolve().parents[2]
 USER: Final = 1000
 TILES: Final = 59
-"""The number of images on the first day of the demo's world, as the README tells it."""
+"""The number of images on the first day of the demo's world, as the README has it."""
 LOGIN: Final = {"SCRAPYD_USERNAME": "boss", "SCRAPYD_PASSWORD": servers.PASSWORD}
 START: Final = 30.0
 """Seconds in which everything must have started."""
@@ -182,8 +182,10 @@ def harvests_as_a_fleet(image: Image, folder: Path, stack: ExitStack) -> str:
                 lambda: _ask("127.0.0.2", 8000, "/api/v1/maps/slow")[0] == 200, viewer, START, "it is shown"
             )
         redis.kill()
-        status, said = two.health()
-        assert (status, f"127.0.0.1:{redis.port}" in said, servers.PASSWORD in said) == (1, True, False), said
+        status, fault = two.health()
+        assert (status, f"127.0.0.1:{redis.port}" in fault, servers.PASSWORD in fault) == (1, True, False), (
+            fault
+        )
         _stopped(two, 30, {0})
     return ended
 
@@ -252,9 +254,9 @@ def _scrapyd(service: str, **form: str) -> Any:
         "127.0.0.1", 6800, f"/{service}", _login(), form="&".join(f"{key}={form[key]}" for key in form)
     )
     assert status == 200, answer
-    said = json.loads(answer)
-    assert said["status"] == "ok", said
-    return said
+    answered = json.loads(answer)
+    assert answered["status"] == "ok", answered
+    return answered
 
 
 def _jobs(state: str) -> Any:

@@ -98,7 +98,7 @@ class Container:
             return self.outside.wait(patience)
         except subprocess.TimeoutExpired:
             words = self.output
-        raise AssertionError(f"{' '.join(self.command)} has not ended in {patience} s, and said:\n{words}")
+        raise AssertionError(f"{' '.join(self.command)} has not ended in {patience} s, and wrote:\n{words}")
 
     def stop(self, patience: float) -> tuple[int, float]:
         """Stops it as `docker stop` does. Returns the exit status, and the seconds that it took.
@@ -142,7 +142,7 @@ class Container:
 
     def _mounts(self) -> str:
         root = shlex.quote(str(self.image.root))
-        # Each container has a name of its own, by which workers tell each other apart.
+        # Each container has a name of its own, by which workers know each other.
         lines = [f"echo box-{next(_NUMBERS)} > /proc/sys/kernel/hostname", f"mount --bind {root} {root}"]
         for inside, (folder, mode) in self.volumes.items():
             place = f"{root}{inside}"
@@ -187,4 +187,4 @@ def await_(what: Callable[[], Any], container: Container, patience: float, wante
             break
         time.sleep(_LOOK)
     state = "it runs" if container.runs else "it has ended"
-    raise AssertionError(f"{wanted}: not within {patience} s; {state}, and said:\n{container.output}")
+    raise AssertionError(f"{wanted}: not within {patience} s; {state}, and wrote:\n{container.output}")

@@ -16,15 +16,11 @@ from tests.export.watching import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
 from tests.importers.imports import Imports
 from tests.servers.published import published
-from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SIZE, World, picture
-from tests.viewer.building import URL as SITE
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.picture_file import on_ground
 from tileharvest.export.restored_tree import PastSite, Restored, restore
-from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.description import MapDescription
-from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,38 +112,21 @@ def differs_by(one: Path, other: Path) -> float:
 
 
 def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_path: Path) -> None:
-    """Of a map of depth 5 zoom -4 has the tiles of one digit."""
-    past = past_map(tmp_path, "alexjj", zooms=(-3, -3))
+    """Of a map of depth 5 zoom -3 has the tiles of two digits. Each is composed once."""
+    past = past_map(tmp_path, "alexjj", zooms=(-1, -1))
     site = published(shared_maps, "alexjj", 1, tmp_path / "site")
     past.of_folder(site, date(2016, 10, 6))
     told = restored(past, date(2016, 10, 6), tmp_path / "restored")
     found = files(tmp_path / "restored")
-    kept = {name for name in files(site) if re.fullmatch(r"world-lighting/\d/\d\.png", name)}
-    parents = {name.rpartition("/")[0] + ".png" for name in kept}
-    assert found.keys() == kept | parents | {"overviewerConfig.js"}
-    assert told.composed == {-4: len(parents)}
-    assert "of layer 'world-lighting' the history has nothing deeper than zoom -3" in told.lacking
-
-
-def test_each_tile_is_composed_once_however_many_deep_ones_it_has(tmp_path: Path) -> None:
-    """Of a map of depth 10 in which tiles of zoom 0 alone are kept, far apart in one of its four quarters."""
-    world, colours = World(tmp_path), {(1, 1): RED, (701, 701): GREEN, (1001, 1): BLUE}
-    world.harvest(FIRST, {Tile(0, x, y): picture(colour) for (x, y), colour in colours.items()})
-    description = MapDescription(name=MAP, url=SITE)
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        past = PastSite.on(history, description, map_outline(history, MAP), FIRST)
-        watch = Count()
-        told = restore(past, world.store, tmp_path / "restored", watch)
-    above = {zoom: {Tile(0, *place).ancestor(-zoom) for place in colours} for zoom in range(-1, -10, -1)}
-    assert told.composed == {zoom: len(tiles) for zoom, tiles in above.items()}
-    assert told.composed[-9] == 1
-    assert watch.done == watch.expected == 3 + sum(map(len, above.values()))
-    # Right and up is quarter 1, and of it the lower left one is 2.
-    with Image.open(tmp_path / "restored" / "day" / "1" / f"{'2/' * 7}2.png") as image:
-        assert image.convert("RGBA").getcolors() == [
-            (SIZE * SIZE // 4, RED),
-            (SIZE * SIZE * 3 // 4, (0, 0, 0, 0)),
-        ]
+    kept = {name for name in files(site) if re.fullmatch(r"world-lighting(/\d){4}\.png", name)}
+    above = [kept]
+    for _ in range(3):
+        above.append({name.rpartition("/")[0] + ".png" for name in above[-1]})
+    assert found.keys() == set().union(*above, {"overviewerConfig.js"})
+    assert told.composed == {-1 - number: len(names) for number, names in enumerate(above) if number}
+    assert "of layer 'world-lighting' the history has nothing deeper than zoom -1" in told.lacking
+    for name in above[1]:
+        assert differs_by(tmp_path / "restored" / name, site / name) < 3
 
 
 def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> None:
@@ -184,7 +163,7 @@ def test_images_that_cannot_be_read_are_counted(shared_maps: Path, tmp_path: Pat
 def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form(
     shared_maps: Path, tmp_path: Path
 ) -> None:
-    """Histories of earlier releases have none but that of the last harvest."""
+    """Archives of KedamaDiff have none."""
     past = past_map(tmp_path, "antworld")
     for version in (1, 2):
         site = published(shared_maps, "antworld", version, tmp_path / f"site-{version}")
@@ -198,34 +177,19 @@ def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form
     assert tiles.items() <= expected.items()
 
 
-def test_a_configuration_of_another_depth_is_left_out_and_the_tiles_lie_where_overviewer_writes_them(
+def test_without_a_configuration_of_the_day_nobody_knows_where_its_tiles_lay(
     shared_maps: Path, tmp_path: Path
 ) -> None:
-    """Its tilesets are folders beside the page, so that nothing is made up."""
     past = past_map(tmp_path, "alexjj")
     first, second = map(date.fromisoformat, days(shared_maps, "alexjj")[:2])
     for version, day in ((1, first), (2, second)):
         past.of_folder(published(shared_maps, "alexjj", version, tmp_path / f"site-{version}"), day)
     forget(past, first)
-    told = restored(past, first, tmp_path / "restored")
-    tiles = {name: body for name, body in files(tmp_path / "site-1").items() if name.endswith(".png")}
-    expected = {name: body for name, body in tiles.items() if not NEVER_ASKED.fullmatch(name)}
-    assert files(tmp_path / "restored") == expected
-    words = (
-        f"and the configuration that is kept, of {second}, has 6 and png: it is left out; the tiles lie where"
-    )
-    assert any(words in line for line in told.lacking)
-
-
-def test_without_a_configuration_nobody_knows_where_other_renderers_put_tiles(
-    shared_maps: Path, tmp_path: Path
-) -> None:
-    past = past_map(tmp_path, "duckmap")
-    day = date.fromisoformat(days(shared_maps, "duckmap")[0])
-    past.of_folder(published(shared_maps, "duckmap", 1, tmp_path / "site"), day)
-    forget(past, day)
-    with pytest.raises(TileHarvestError, match=f"no configuration of map 'duckmap' for {day}"):
-        restored(past, day, tmp_path / "again")
+    with pytest.raises(TileHarvestError, match=f"that is kept, of {second}, has 6 and png: nobody knows"):
+        restored(past, first, tmp_path / "again")
+    forget(past, second)
+    with pytest.raises(TileHarvestError, match=f"no configuration of map 'alexjj' for {first}"):
+        restored(past, first, tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 

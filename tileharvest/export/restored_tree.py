@@ -27,7 +27,7 @@ from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.pixels import UNREADABLE, decoded
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.quadtree import QuadtreeAddresses
-from tileharvest.renderers.registry import RENDERERS, probe
+from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
 from tileharvest.tiles.grid import first_level
 from tileharvest.tiles.pyramid import EVERYWHERE
@@ -83,11 +83,8 @@ class PastSite:
     day: date
     site: Site
     files: Mapping[str, SiteFile]
-    files_day: date | None
-    """The later day from which the files are, or None if they are of the day itself."""
-    unconfigured: str | None = None
-    """The reason why the tiles get the renderer's usual places, or None if the site's files say their
-    places."""
+    files_day: date
+    """The day of which the files are: that day, or a later one if no earlier files are kept."""
 
     @classmethod
     def on(cls, history: History, description: MapDescription, outline: MapOutline, day: date) -> PastSite:
@@ -101,10 +98,9 @@ class PastSite:
             file = files.get(url)
             return Fetched(404, b"", url) if file is None else Fetched(200, file.body, url)
 
-        why, files_day, unconfigured = "", None, _unconfigured(description, outline, day)
-        tried: date | None = day
+        why, tried = "", day
         # The history may lack some files of early days, so later days are tried in turn.
-        while tried is not None:
+        while True:
             files = _files(history, description.name, tried)
             for page in (description.url, *_pages_above(files)):
                 there = msgspec.structs.replace(description, url=page)
@@ -112,21 +108,13 @@ class PastSite:
                     site = asyncio.run(probe(there, fetch))
                 except SiteError as error:
                     why = why or str(error)
-                else:
-                    past = cls(history, there, outline, day, site, files, files_day)
-                    misfit = past.misfit()
-                    if misfit is None:
-                        return past
-                    # If files of the day itself contradict the history, either may be wrong.
-                    if unconfigured is None or files_day is None:
-                        why = "nobody knows where its tiles lay; nothing was made"
-                        raise TileHarvestError(f"{misfit}: {why}")
-                    left_out = f"{misfit}: it is left out"
-                    return cls(history, description, outline, day, unconfigured, {}, None, left_out)
-            tried = files_day = first_day_of_files(history, description.name, tried)
-        if unconfigured is not None:
-            not_kept = "the configuration of the map is not kept, and not there"
-            return cls(history, description, outline, day, unconfigured, {}, None, not_kept)
+                    continue
+                past = cls(history, there, outline, day, site, files, tried)
+                past._expect_fit()
+                return past
+            if (later := first_day_of_files(history, description.name, tried)) is None:
+                break
+            tried = later
         raise TileHarvestError(
             f"the history has no configuration of map '{description.name}' for {day}, and without it nobody"
             f" knows where its tiles lie; nothing was made: the next harvest keeps it ({why})"
@@ -140,17 +128,17 @@ class PastSite:
                 continue
             yield outline, layer
 
-    def misfit(self) -> str | None:
-        """Returns why the site's files cannot be of this day, or None if they can."""
+    def _expect_fit(self) -> None:
+        """Raises TileHarvestError if the site's files cannot be of this day."""
         for outline, layer in self.layers():
             then = outline.described(self.day)
             if (then.depth, then.image_extension) != (layer.depth, layer.image_extension):
-                return (
+                raise TileHarvestError(
                     f"layer '{layer.name}' had depth {then.depth} and images of {then.image_extension} on"
-                    f" {self.day}, and the configuration that is kept, of {self.files_day or self.day}, has"
-                    f" {layer.depth} and {layer.image_extension}"
+                    f" {self.day}, and the configuration that is kept, of {self.files_day}, has"
+                    f" {layer.depth} and {layer.image_extension}: nobody knows where its tiles lay; nothing"
+                    " was made"
                 )
-        return None
 
     @cached_property
     def tiles(self) -> int:
@@ -161,18 +149,6 @@ class PastSite:
                 there = reach(self.history, outline.id, EVERYWHERE.at_zoom(zoom, outline.factor), self.day)
                 found += 0 if there is None else there.tiles
         return found
-
-
-def _unconfigured(description: MapDescription, outline: MapOutline, day: date) -> Site | None:
-    """Returns the site of a map whose configuration was never kept, or None if its renderer does not always
-    put tiles at the same places."""
-    renderer = RENDERERS.get(outline.renderer or "")
-    if renderer is None:
-        return None
-    there = [layer.described(day) for layer in outline.layers if layer.kept_zooms(day)]
-    layers = [renderer.unconfigured(description.page, said) for said in there]
-    known = tuple(layer for layer in layers if layer is not None)
-    return Site(renderer.name, known, probed=True) if known else None
 
 
 def _files(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
@@ -328,10 +304,7 @@ class _Restoring:
 
     def _note_what_is_lacking(self, restored_layers: set[str]) -> None:
         past, note = self._past, self.restored.lacking.append
-        if past.unconfigured is not None:
-            usual = "the tiles lie where the renderer writes them unless a `base` is configured"
-            note(f"{past.unconfigured}; {usual}")
-        if past.files_day is not None:
+        if past.files_day != past.day:
             note(f"the configuration is that of {past.files_day}: no earlier one is kept")
         for layer in past.site.layers:
             if layer.name not in restored_layers:

@@ -134,12 +134,6 @@ class Overviewer(Renderer):
         )
         return replace(site, notes=(*site.notes, unused))
 
-    def unconfigured(self, page: str, said: Layer) -> Layer:
-        """Returns the layer with addresses in the folder of its name, beside the page. A tileset with a
-        `base` lies elsewhere, which only the configuration tells."""
-        addresses = QuadtreeAddresses(_folder_url(page, "", said.name), said.depth, said.image_extension)
-        return replace(said, addresses=addresses)
-
 
 def parse_config(text: str, page: str) -> ReadLayers:
     """Returns all layers, overlays included, that the text of an `overviewerConfig.js` beside `page` names.

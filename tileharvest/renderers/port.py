@@ -105,14 +105,6 @@ class Renderer(Protocol):
         """
         return ()
 
-    def unconfigured(self, page: str, said: Layer) -> Layer | None:
-        """Returns a layer with the addresses of its tiles below this page, without the site's configuration.
-
-        `said` is the layer as the history knows it, without addresses. Returns None if only the configuration
-        tells where the tiles lie.
-        """
-        return None
-
     async def change_index(self, layer: Layer, fetch: Fetch) -> ChangeIndex | None:
         """Returns what the site says of the changes of a layer, or None if it says nothing.
 

@@ -184,7 +184,7 @@ def test_the_extension_is_part_of_the_name(store: TileStore) -> None:
     ],
 )
 def test_what_can_be_no_image_s_name_is_refused(checking: TileStore, name: str, extension: str) -> None:
-    with pytest.raises(ValueError, match="is no "):
+    with pytest.raises(ValueError, match="is not a sha1"):
         checking.named(f"{name}.{extension}")
 
 

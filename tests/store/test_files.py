@@ -187,4 +187,4 @@ def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
     [("4.19.0-27-amd64", False), ("5.7.19", False), ("5.8.0", True), ("6.18.44-fc", True), ("?", False)],
 )
 def test_linux_before_5_8_does_not_tell_that_a_file_system_was_not_synced(release: str, tells: bool) -> None:
-    assert files._tells_of_failures(release) is tells
+    assert files._reports_failures(release) is tells

@@ -37,10 +37,10 @@ def test_an_address_is_bucket_and_prefix(text: str, bucket: str, prefix: str) ->
 @pytest.mark.parametrize(
     ("text", "wrong"),
     [
-        ("", "no address on S3"),
-        ("my-bucket/tiles", "no address on S3"),
-        ("s3:my-bucket", "no address on S3"),
-        ("https://my-bucket.s3.amazonaws.com/tiles", "no address on S3"),
+        ("", "not an address on S3"),
+        ("my-bucket/tiles", "not an address on S3"),
+        ("s3:my-bucket", "not an address on S3"),
+        ("https://my-bucket.s3.amazonaws.com/tiles", "not an address on S3"),
         ("s3:///tiles", "bucket"),
         ("s3://ab", "bucket"),
         ("s3://My-Bucket", "bucket"),
@@ -87,7 +87,7 @@ def test_an_endpoint_that_is_no_address_is_one_line(
     monkeypatch.setenv(name, address)
     with pytest.raises(ConfigurationError) as caught:
         S3Store("tiles")
-    assert str(caught.value) == f"{name} is no address: write for example {name}=https://s3.example.net"
+    assert str(caught.value) == f"{name} is not an address: write for example {name}=https://s3.example.net"
 
 
 def test_an_endpoint_with_a_password_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

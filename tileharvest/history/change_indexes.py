@@ -1,4 +1,4 @@
-"""Change indexes as harvests have read them, the ground that they tell of, and whether they are trusted."""
+"""Change indexes as harvests have read them, what has changed by them, and whether they are trusted."""
 
 from __future__ import annotations
 
@@ -141,11 +141,11 @@ def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason
 
 
 def store_indexes(connection: Connection, harvest: int, day: date) -> None:
-    """Stores the indexes that a complete harvest has read, and judges whether they have told of all changes.
+    """Stores the indexes that a complete harvest has read, and judges whether they have named all changes.
 
     Call it after `proofs.prove_layers`, at the end of a harvest. An index that has missed a change is not
     relied on any more. It is relied on again after a later harvest that has found changes, all of which the
-    index has told. If the harvest itself has withdrawn the index, it stays withdrawn.
+    index has named. If the harvest itself has withdrawn the index, it stays withdrawn.
     """
     for reading in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
         known = connection.execute(
@@ -176,17 +176,17 @@ def _verdict(connection: Connection, harvest: int, day: date, reading: Any, know
     ground = reading.ground
     pyramid = _pyramid_of(connection, harvest, reading.layer)
     if ground is not None:
-        told: ChangedGround | None = ChangedGround.read(ground, pyramid)
+        named: ChangedGround | None = ChangedGround.read(ground, pyramid)
     elif connection.execute(_FAILED, {"in_harvest": known.harvest, "in_layer": reading.layer}).first():
-        # Tiles that failed then may be found changed now, and the index has told of these changes earlier.
+        # Tiles that failed then may be found changed now, and the index has named these changes earlier.
         return as_before
     else:
         changed = ChangeIndex.read(reading.state).changed_since(ChangeIndex.read(known.state))
-        told = None if changed is None else ChangedGround(changed, pyramid)
+        named = None if changed is None else ChangedGround(changed, pyramid)
     found = list(changed_by(connection, harvest, reading.layer))
-    untold = [] if told is None else [cell for cell in found if cell not in told]
-    if untold:
-        zoom, x, y = untold[0]
+    unnamed = [] if named is None else [cell for cell in found if cell not in named]
+    if unnamed:
+        zoom, x, y = unnamed[0]
         reason = f"it did not tell of tile {zoom}_{x}_{y}, which had changed, found on {day}"
         return {"confirmed": 0, "withdrawn": reason, "withdrawn_day": day}
     if known.withdrawn is None:

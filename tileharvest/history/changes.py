@@ -2,7 +2,7 @@
 
 For a small area the versions themselves are read. For a large one the table `changes` says how many of the
 8 x 8 tiles of a block changed on a day. A block is named by the tile three levels coarser that covers it.
-Layers are named by their ids, which `outlines.map_outline` tells. All functions raise HistoryError.
+Layers are named by their ids, which are in `outlines.map_outline`.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def make_tables(connection: Connection, place: str) -> None:
     """Creates the tables in the given transaction, unless they are there.
 
     Several programs may call this at once: the first does the work. Raises HistoryError, and changes nothing,
-    if the database is no history, or is of another revision.
+    if the database belongs to another program, or the history is of another revision.
     """
     if connection.dialect.name == "postgresql":
         # In a file the writer's lock is enough.
@@ -261,7 +261,7 @@ def expect_present_revision(revision: str, place: str) -> None:
 
 
 def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
-    """Yields the values in their order, at most so many at a time. A statement can have a limited number of
+    """Yields the values in their order, at most `most` at a time. A statement can have a limited number of
     parameters."""
     for start in range(0, len(values), most):
         yield values[start : start + most]

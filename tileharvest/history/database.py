@@ -208,7 +208,7 @@ class History:
     def stamp(self) -> int | None:
         """Returns a number that is another one if any transaction was committed since the last call.
 
-        Returns None if the database is on a server, which tells no such number.
+        Returns None if the database is on a server, which has no such number.
         """
         if self.dialect != "sqlite":
             return None

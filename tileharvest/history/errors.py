@@ -43,7 +43,7 @@ class PassingError(HistoryError):
 
 
 def no_history(place: str) -> HistoryError:
-    """Returns the error that says that there is no history at this place yet."""
+    """Returns the error for a place without a history."""
     return HistoryError(f"there is no history at {place} yet: the first harvest begins it")
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.events import Changed
 
 MOST_OF_A_DAY: Final = 10_000
-"""The most tiles that may change on a day that is told as places: 100 x 100. If more change, the map was
+"""The most tiles that may change on a day that is shown as places: 100 x 100. If more change, the map was
 drawn anew or explored by a program, and the day is one event."""
 MOST_CHANGED: Final = 31 * MOST_OF_A_DAY
 """The most changed tiles that one question may read: a month of such days. The events of more would fill the
@@ -188,7 +188,7 @@ def events(
         large = [day for day, n in counts.items() if n > MOST_OF_A_DAY]
         if (others := sum(n for day, n in counts.items() if day not in large)) > MOST_CHANGED:
             raise ConfigurationError(
-                f"{others:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be told"
+                f"{others:,} tiles changed in that period, and at most {MOST_CHANGED:,} can be read at once"
             )
         between = {**asked, "first": first, "last": last, "without": large}
         rows = connection.execute(_CHANGED, between, execution_options=IN_SLICES)

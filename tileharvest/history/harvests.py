@@ -362,9 +362,9 @@ class HarvestRecord:
     ) -> dict[str, ChangedGround]:
         """Notes the change indexes of the site, by layer, before any tile is asked for.
 
-        Returns by layer the ground to which the walk keeps, for layers whose index is relied on and tells of
+        Returns by layer the ground to which the walk keeps, for layers whose index is relied on and names
         less than everything. Nothing is noted any more once the harvest's walk is noted: the index of the
-        next harvest tells of later changes. Any process of the harvest may note it, because the one that
+        next harvest has later changes. Any process of the harvest may note it, because the one that
         began it may have been killed before.
         """
 
@@ -387,7 +387,7 @@ class HarvestRecord:
         """Withdraws the layer's proof and all trust in what is remembered of it.
 
         Call it when this harvest has found a change in what it had skipped. `is_untold` says that the layer's
-        change index did not tell of the change; then the index is not relied on any more either. Do not use
+        change index did not name the change; then the index is not relied on any more either. Do not use
         marks any more that were read before.
 
         Returns the tops. They are to be asked again, whatever results they have, and the walk goes down from

@@ -1,7 +1,7 @@
 """An imported day: the state of a map on one day by an archive, recorded as a harvest of that day.
 
 Days may come in any order, also before the history's first day and between two harvests. `docs/decisions/023`
-tells what happens to the versions that follow.
+says what happens to the versions that follow.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Outlines: the days, layers and zooms of a map that the history has, for viewers and notices.
 
-Each answer shows one state of the history. `map_outline` tells the ids by which other modules name layers.
+Each answer shows one state of the history. Other modules name layers by the ids in `map_outline`.
 """
 
 from __future__ import annotations
@@ -230,8 +230,8 @@ NEVER_HARVESTED: Final[dict[str, Any]] = {"layers": [], "days": 0, "first_day": 
 
 
 def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
-    """Returns by map, in alphabetical order, what a list of maps tells programs and the page. Two queries,
-    which read an index of all harvests and all layers: a millisecond for a hundred maps."""
+    """Returns by map, in alphabetical order, its entry in a list of maps. Two queries, which read an index of
+    all harvests and all layers: a millisecond for a hundred maps."""
     with history.reading() as connection:
         named: dict[str, list[str]] = {}
         for name, layer in connection.execute(_LAYERS_OF_ALL):

@@ -198,11 +198,11 @@ IMPORTED_WALK: Final = "imported"
 CHANGES_WALK: Final = "changes"
 """The walk of an imported day of which only the changes are known."""
 NOT_WALKED: Final = (PUSHED_WALK, IMPORTED_WALK, CHANGES_WALK)
-"""The walks of harvests that do not tell what the next one costs and when it is due."""
+"""The walks of harvests from which it does not follow what the next one costs and when it is due."""
 IMPORTS: Final = (IMPORTED_WALK, CHANGES_WALK)
 """The walks of imported days, for which the site was not asked."""
 PARTIAL: Final = (PUSHED_WALK, CHANGES_WALK)
-"""The walks of finished harvests that do not tell the state of every tile."""
+"""The walks of finished harvests that do not know the state of every tile."""
 GIT_WALK: Final = "git"
 """The walk of a harvest that knew every tile's state from git. It proves nothing about the host's times."""
 SHARE_WALK: Final = "share"
@@ -242,7 +242,7 @@ when it began.
 a run is under way, after a kill, and once the harvest is finished.
 
 `walk` is `full` or `pruned`. It is `repaired` if a pruned walk has withdrawn a proof and asked for what it
-had skipped; `pushed` if only pushed tiles were asked; `git` if git told of every tile; `share` if empty
+had skipped; `pushed` if only pushed tiles were asked; `git` if git named every tile; `share` if empty
 blocks were left out whose turn is on another day. The harvests of imported days have `imported` or `changes`.
 `walk_reason` says why the harvest walks in this way; for an imported day it is the state of its source. Both
 are null until the walk is decided.

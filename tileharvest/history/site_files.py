@@ -140,5 +140,5 @@ def _state(states: Mapping[str, tuple[date, _State]], url: str) -> _State:
 
 def _row(map_id: int, url: str, day: date, state: _State) -> dict[str, object]:
     validator, name = state
-    told = {"etag": validator.etag, "last_modified": validator.last_modified, "sha1": name}
-    return {"map": map_id, "url": url, "day": day, **told}
+    columns = {"etag": validator.etag, "last_modified": validator.last_modified, "sha1": name}
+    return {"map": map_id, "url": url, "day": day, **columns}

@@ -67,7 +67,7 @@ class HarvestSummary:
     """Why the last run of an unfinished harvest ended. None if a run is under way or was killed."""
     walk: str | None = None
     """How it walked: `full` or `pruned`; `repaired` if it began pruned and then asked for what it had
-    skipped; `pushed` if it asked only what a person had pushed; `git` if git told it of every tile;
+    skipped; `pushed` if it asked only what a person had pushed; `git` if git named every tile;
     `imported` for an imported day, and `changes` for one of which only the changes are known. None until
     that is decided."""
     walk_reason: str | None = None
@@ -124,7 +124,7 @@ class MapSummary:
 
 
 WALKS: Final = ("full", "pruned", "repaired", "share", "git")
-"""The walks of harvests that tell what the next one costs."""
+"""The walks of harvests from which it follows what the next one costs."""
 
 
 class Precedent(NamedTuple):

@@ -7,7 +7,7 @@ tile would never come to the lower one.
 
 A harvest skips what lies below its tops. A top is a tile that was unchanged and trusted. Whether a tile lies
 below a top is found out here in Python: the database would go through all tiles once for each top. A walk
-that rests on a change index also skips everything outside of the ground that the index tells of.
+that rests on a change index also skips everything outside of the ground of the index.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _skipping(connection: Connection, harvest: int, layer: int) -> Iterator[Cell
 
 
 def spared_by(connection: Connection, harvest: int, layer: int) -> Spared:
-    """Returns a function that tells which tiles of a block's mask the harvest skips.
+    """Returns a function that gives the tiles of a block's mask that the harvest skips.
 
     Skipped tiles lie below a top, or outside of the ground of a change index."""
     tops, ground = tops_of(connection, harvest, layer), ground_of(connection, harvest, layer)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DIGEST: Final = hashlib.sha256().digest_size
-"""The bytes at a file's beginning that tell whether the rest is whole."""
+"""The bytes at a file's beginning by which the rest is checked."""
 _KEPT_SHARE: Final = 0.9
 """The share of the room that is still used after files were deleted. Deleting more than is needed saves the
 next puts from deleting again."""
@@ -51,7 +51,7 @@ class DiskCache:
         is_whole = digest == hashlib.sha256(body).digest()
         with suppress(OSError):
             if is_whole:
-                # The time of a file tells when it was last read. Not every file system notes that itself.
+                # The time of a file says when it was last read. Not every file system notes that itself.
                 os.utime(file)
             else:
                 file.unlink()

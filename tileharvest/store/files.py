@@ -42,10 +42,10 @@ about as long as that, and also writes what other programs have changed."""
 
 _SYNCED_WHOLE: Final = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
 """The file systems on which `syncfs` promises as much as `fsync`, by their numbers in Linux's magic.h: ext,
-XFS, Btrfs, F2FS, tmpfs. On others it does not; a FUSE program is not even told of it."""
+XFS, Btrfs, F2FS, tmpfs. On others it does not; a FUSE program does not even learn of it."""
 
 _STATFS_BYTES: Final = 256
-"""More bytes than Linux's `struct statfs` has. Its first number tells the file system."""
+"""More bytes than Linux's `struct statfs` has. Its first number names the file system."""
 
 _SYNCERS: Final = 8
 """The threads that sync the files of a batch, each file by itself. A disk does several syncs together."""
@@ -197,11 +197,11 @@ def _is_synced_whole(folder: str) -> bool:
     """Returns whether a sync of the folder's whole file system promises as much as one of each file."""
     if not sys.platform.startswith("linux") or not hasattr(_c_library(), "syncfs"):
         return False
-    if not _tells_of_failures(os.uname().release):
+    if not _reports_failures(os.uname().release):
         return False
-    told = ctypes.create_string_buffer(_STATFS_BYTES)
-    is_told = _c_library().statfs(os.fsencode(folder), told) == 0
-    return is_told and ctypes.c_long.from_buffer(told).value & 0xFFFFFFFF in _SYNCED_WHOLE
+    state = ctypes.create_string_buffer(_STATFS_BYTES)
+    is_known = _c_library().statfs(os.fsencode(folder), state) == 0
+    return is_known and ctypes.c_long.from_buffer(state).value & 0xFFFFFFFF in _SYNCED_WHOLE
 
 
 def _size(file: str) -> int | None:
@@ -237,7 +237,7 @@ def _sync_file_system(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _tells_of_failures(release: str) -> bool:
+def _reports_failures(release: str) -> bool:
     """Returns whether `syncfs` reports failures of the disk, which it does since Linux 5.8 by its manual."""
     numbers = [int(one) for one in re.findall(r"\d{1,9}", release, re.ASCII)[:2]]
     return numbers >= [5, 8]

@@ -43,7 +43,7 @@ class TileStore(Protocol):
         Many images together cost less than one by one, because they wait for the disk, or for a service, at
         the same time. Raises ValueError if bytes are not the image's, and StoreError if they cannot be kept.
         After an error some of the images may have been kept. They count as there before when they are put
-        again; then only the history tells whether any version names them.
+        again; then only the history knows whether any version names them.
         """
         ...
 
@@ -87,7 +87,7 @@ def expect_bytes_of(image: Image, body: bytes) -> None:
 def expect_image_name(name: str) -> None:
     """Raises ValueError unless this is the file name of an image."""
     if not is_image_name(name):
-        raise ValueError(f"'{name}' is no sha1 and the extension of an image")
+        raise ValueError(f"'{name}' is not a sha1 with the extension of an image")
 
 
 def expect_intact(place: str, name: str, body: bytes) -> None:

@@ -70,7 +70,7 @@ REQUEST: Final = timedelta(seconds=15)
 
 PAUSES: Final = (0.25, 1.0, 4.0, 10.0)
 """Seconds before the second attempt, the third and so on. Each pause is shortened at random, by up to a half,
-so that many threads that were told to slow down do not come back together. With them a call that gets no
+so that many threads that must slow down do not come back together. With them a call that gets no
 answer ends after 90 s."""
 
 _PUTS_AT_ONCE: Final = 8
@@ -83,7 +83,7 @@ class S3Store:
     S3 keeps an object whole or not at all, and answers when it is durable. Objects are put under the
     condition that there is none of the same name, so nothing is ever overwritten. Services that refuse the
     condition are asked first whether the object is there. Then two writers at the same moment may both put
-    it, with the same bytes, and both are told that it is new. The same happens with a service that ignores
+    it, with the same bytes, and both learn that it is new. The same happens with a service that ignores
     the condition.
 
     An object of the wrong size was put by another program. It is reported and not replaced.
@@ -264,7 +264,7 @@ def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
     bucket, _, prefix = text.removeprefix("s3://").partition("/")
     prefix = prefix.removesuffix("/")
     if not text.startswith("s3://") or "@" in text or "?" in text:
-        wrong = "is no address on S3, which has no credentials and no options"
+        wrong = "is not an address on S3, which has no credentials and no options"
     elif not _BUCKET.fullmatch(bucket) or ".." in bucket:
         wrong = "has no possible bucket, which is 3 to 63 lower-case letters, digits, dots and hyphens"
     elif prefix and not all(_FOLDER.fullmatch(folder) for folder in prefix.split("/")):
@@ -326,7 +326,7 @@ def _expect_endpoint(name: str, address: str, *, allows_http: bool) -> None:
                     " or set AWS_ALLOW_HTTP=true"
                 )
             return
-    raise ConfigurationError(f"{name} is no address: write for example {name}=https://s3.example.net")
+    raise ConfigurationError(f"{name} is not an address: write for example {name}=https://s3.example.net")
 
 
 def _is_sendable(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""The errors of S3: whether an error may pass, and the line that tells a person of it."""
+"""The errors of S3: whether an error may pass, and the line about it for a person."""
 
 from __future__ import annotations
 

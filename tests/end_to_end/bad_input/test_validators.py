@@ -67,12 +67,6 @@ def test_an_unchanged_tile_is_fetched_only_where_nothing_else_can_tell(
     assert methods(second_day.stage.site, path) == requests
 
 
-@pytest.mark.parametrize("path", [WITHOUT_ANYTHING, HEAD_DIFFERS])
-def test_fetching_the_same_bytes_makes_no_version(second_day: SecondDay, path: str) -> None:
-    stage = second_day.stage
-    assert [row[:2] for row in versions(stage.project, path)] == [(FIRST_DAY, stage.files.sha1(path))]
-
-
 def test_the_etag_kept_is_that_of_the_get(second_day: SecondDay) -> None:
     stage = second_day.stage
     file = stage.files.file(HEAD_DIFFERS).stat()
@@ -85,11 +79,3 @@ def test_no_condition_is_sent_where_head_is_answered(second_day: SecondDay) -> N
     assert [
         request for request in sent if {"If-None-Match", "If-Modified-Since"} & set(request.headers)
     ] == []
-
-
-def test_another_time_with_the_same_length_is_fetched(stage: Stage) -> None:
-    """Without an ETag only the time tells that a file was written again."""
-    stage.site.rule_for_all = rules.without_etag()
-    visit(stage.project, FIRST_DAY)
-    stage.files.write("00", stage.files.file("00").read_bytes())
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "nMod": 1}

@@ -55,3 +55,14 @@ def test_a_pruned_walk_that_spares_nothing_gives_way_to_a_full_one_and_others_st
         "day": full,
         "night": Decision(False, "it spares nothing"),
     }
+
+
+def test_of_one_zoom_a_share_is_asked_unless_all_is() -> None:
+    decisions = Decisions({"zoom11": decide("auto", None, TODAY, TODAY, 7, "nobody says so")})
+    shared = decisions.sharing(decisions.layers, 7)
+    assert (decisions.kind, shared.kind, shared.in_short) == ("full", "share", "share")
+    assert shared.layers["zoom11"].in_words == (
+        "share: of the empty places of its only zoom a share is asked, all of them within 7 days"
+    )
+    assert shared.in_full().layers["zoom11"].in_words == "full: every place of its only zoom is asked"
+    assert decisions.in_full() == decisions

@@ -105,7 +105,7 @@ def _row(
         "last_harvest": None
         if summary.day is None
         else {"day": summary.day.isoformat(), "reason": summary.reason or "unfinished"},
-        "walk": "pruned" if walk.is_pruned else "full",
+        "walk": walk.kind,
         "walk_reasons": {name: decision.reason for name, decision in walk.layers.items()},
         "tiles": summary.tiles,
         "versions": summary.versions,

@@ -138,12 +138,10 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
 def _by_last(
     description: MapDescription, rules: Rules, last: Precedent, walk: Decisions, *, why: bool
 ) -> _PlanReport:
-    is_flat = last.summary.renderer == "xyz" and set(last.summary.depth.values()) == {1}
-    share = description.full_every if is_flat and description.walk != "full" else 1
+    share = description.full_every if walk.kind == "share" else 1
     plan = plan_by_last(last, rules, is_pruned=walk.is_pruned, share=share)
     day = last.summary.day
-    kind = "share" if share > 1 else walk.in_short
-    notes = [f"next walk: {_WALKS.get(kind, kind)}"]
+    notes = [f"next walk: {_WALKS.get(walk.in_short, walk.in_short)}"]
     if why:
         notes.append(f"why: {walk.reason}")
     if walk.is_pruned and last.pruned is None:
@@ -152,7 +150,7 @@ def _by_last(
     origin = {
         "from": "harvest",
         "day": day.isoformat(),
-        "walk": "pruned" if walk.is_pruned else "full",
+        "walk": walk.kind,
         "walk_reason": walk.reason,
     }
     return _PlanReport(

@@ -13,7 +13,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.schema import GIT_WALK, PUSHED_WALK, SHARE_WALK
+from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.summaries import last_harvests
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
@@ -122,9 +122,9 @@ class Walks:
                 if one.change_index is not None and name in indexes
             }
             decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
-            if not all(one.is_all for one in flat.values()):
-                return note(decided.sharing(flat, description.full_every), SHARE_WALK)
-            return note(decided, "pruned" if decided.is_pruned else "full")
+            is_all = all(one.is_all for one in flat.values())
+            decided = decided.in_full() if is_all else decided.sharing(flat, description.full_every)
+            return note(decided, decided.kind)
 
         if record.is_pushed:
             decisions = note(Decisions(dict.fromkeys(depths, _PUSHED)), PUSHED_WALK)
@@ -342,12 +342,15 @@ def decisions_for(
     if kept != {kept_in_words(description, depths)}:
         day = None
     wish = description.walk
-    return Decisions(
+    decisions = Decisions(
         {
             name: decide(wish, known.get(name), day, today, every, doubt, its_indexes.get(name))
             for name in depths
         }
     )
+    # The last harvest has asked everything, and the next one knows what is empty.
+    is_flat = description.is_canvas and wish != "full" and day is not None
+    return decisions.sharing(depths, every) if is_flat else decisions
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:

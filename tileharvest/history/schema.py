@@ -205,8 +205,6 @@ PARTIAL: Final = (PUSHED_WALK, CHANGES_WALK)
 """The walks of finished harvests that do not know the state of every tile."""
 GIT_WALK: Final = "git"
 """The walk of a harvest that knew every tile's state from git. It proves nothing about the host's times."""
-SHARE_WALK: Final = "share"
-"""The walk of a harvest that left out empty blocks of a layer of one zoom, because it was not their turn."""
 MOVED: Final = "moved"
 """The reason of a harvest that no longer found the map at its address."""
 INTERRUPTED: Final = "interrupted"

@@ -579,6 +579,8 @@ class TileSpider(Spider):
 def _walked(decision: Decision) -> str:
     if decision.ground is not None:
         return "what its change index does not list is skipped"
+    if decision.is_share:
+        return "what exists is asked, and a share of the empty places"
     return "what lies below unchanged tiles is skipped" if decision.is_pruned else "every tile is asked"
 
 

@@ -29,6 +29,8 @@ class Decision(NamedTuple):
     """The change index that is relied on, or None. Tiles that it does not name are skipped."""
     ground: ChangedGround | None = None
     """The ground that may have changed by the index, once it was read. None if all may have changed."""
+    is_share: bool = False
+    """Whether the layer has one zoom, and only a share of its empty places is asked."""
 
     def with_ground(self, ground: ChangedGround | None) -> Decision:
         """Returns the decision after the index was read. `ground` is what may have changed; None if all may
@@ -43,15 +45,15 @@ class Decision(NamedTuple):
 
     @property
     def way(self) -> str:
-        """The basis of the walk, in a word: `index`, `pruned` or `full`."""
+        """The basis of the walk, in a word: `index`, `share`, `pruned` or `full`."""
         if self.change_index is not None:
             return "index"
-        return "pruned" if self.is_pruned else "full"
+        return "share" if self.is_share else "pruned" if self.is_pruned else "full"
 
     @property
     def in_words(self) -> str:
         """The walk, its reason, and the proof with its day, unless the proof is the reason."""
-        words = f"{'pruned' if self.is_pruned else 'full'}: {self.reason}"
+        words = f"{self._replace(change_index=None).way}: {self.reason}"
         if self.change_index is not None:
             words = f"by {self.change_index.in_words}; if that says all may have changed, {words}"
         proof = self.proof
@@ -104,7 +106,25 @@ class Decisions(NamedTuple):
         reason = (
             f"of the empty places of its only zoom a share is asked, all of them within {full_every} days"
         )
-        return Decisions(self.layers | {name: self.layers[name]._replace(reason=reason) for name in names})
+        shared = {name: self.layers[name]._replace(reason=reason, is_share=True) for name in names}
+        return Decisions(self.layers | shared)
+
+    def in_full(self) -> Decisions:
+        """Returns the decisions for a harvest that leaves out no empty place."""
+        reason = "every place of its only zoom is asked"
+        return Decisions(
+            {
+                name: one._replace(reason=reason, is_share=False) if one.is_share else one
+                for name, one in self.layers.items()
+            }
+        )
+
+    @property
+    def kind(self) -> str:
+        """The walk of the harvest as a whole, as the history notes it: `share`, `pruned` or `full`."""
+        if any(one.is_share for one in self.layers.values()):
+            return "share"
+        return "pruned" if self.is_pruned else "full"
 
     @property
     def in_short(self) -> str:

@@ -1,33 +1,49 @@
-"""The list of maps, and one map's days and layers."""
+"""The maps that are served, their layers, their named areas, and their harvests."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
+from scrapy.settings import Settings
 
-from tests.viewer.asking import serving
+from tests.history.making import record
+from tests.queue.driven import Driven
+from tests.viewer.asking import Client, serving
 from tests.viewer.building import (
+    BLUE,
     DAY_LAYER,
     FIRST,
     MAP,
     SECOND,
     THIRD,
     URL,
+    World,
+    begun,
     picture,
+    square,
 )
 from tileharvest.errors import ConfigurationError
+from tileharvest.history.costs import Cost
+from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
+from tileharvest.maps.named_areas import NamedArea, add_area, remove_area
+from tileharvest.queue.settings import has_local_worker
+from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.results import TileResult
 from tileharvest.viewer.api import is_live
 from tileharvest.viewer.served_maps import TimedCache
 
 if TYPE_CHECKING:
-    from tests.viewer.building import World
+    from collections.abc import Iterator
+
 
 NEVER_HARVESTED = {
     "name": MAP,
@@ -169,3 +185,174 @@ def test_a_map_is_live_where_its_last_harvest_found_it_and_visitors_can_reach_it
     url: str | None, reason: str | None, live: bool
 ) -> None:
     assert is_live(MapDescription(name=MAP, url=url) if url else None, reason) is live
+
+
+AREAS = f"/api/v1/maps/{MAP}/areas"
+IN_BLOCKS = Layer(
+    DAY_LAYER,
+    Pyramid(10),
+    "png",
+    tile_size=(8, 8),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
+)
+BASE = NamedArea(name="my base", layer=DAY_LAYER, corners=((0, 0), (31, 31)))
+LOST = NamedArea(name="пещера", layer="cave", corners=((0, 0), (31, 31)))
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    world = World(tmp_path_factory.mktemp("world"))
+    tiles = square(0, 8, bottom=-8)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture()), described=IN_BLOCKS)
+    world.harvest(SECOND, {tiles[0]: picture(BLUE), tiles[7]: picture(BLUE)}, described=IN_BLOCKS)
+    for area in (BASE, LOST):
+        add_area(world.data / "areas.toml", MAP, area)
+    with serving(world) as running:
+        yield running
+
+
+def test_the_areas_of_a_map_are_listed_in_the_owners_order(client: Client) -> None:
+    corners = [[0, 0], [31, 31]]
+    place = {"x": 15.5, "z": 15.5, "zoom": 0}
+    assert client.get(AREAS).json == {
+        "areas": [
+            {"name": "my base", "layer": DAY_LAYER, "corners": corners, "place": place},
+            {"name": "пещера", "layer": "cave", "corners": corners, "place": None},
+        ]
+    }
+    assert client.get("/api/v1/maps").json["maps"][0]["areas"] == 2
+
+
+def test_an_areas_story_has_the_days_on_which_its_tiles_changed(client: Client) -> None:
+    """The second day changed a tile of it, and one that lies elsewhere."""
+    answer = client.get(f"{AREAS}/my%20base").json
+    assert answer["name"] == "my base"
+    assert answer["days"] == {str(FIRST): 4, str(SECOND): 1}
+
+
+def test_what_is_not_there_is_named_with_what_is(client: Client) -> None:
+    reply = client.get(f"{AREAS}/barn")
+    assert (reply.status, reply.error) == (
+        404,
+        f"map '{MAP}' has no area 'barn'; it has: 'my base', 'пещера'",
+    )
+    assert client.get("/api/v1/maps/nowhere/areas").status == 404
+    reply = client.get(f"{AREAS}/%D0%BF%D0%B5%D1%89%D0%B5%D1%80%D0%B0")
+    assert (reply.status, reply.error) == (404, f"map '{MAP}' has no layer 'cave'; it has: '{DAY_LAYER}'")
+
+
+def test_the_owners_file_is_read_again_when_it_has_changed(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = world.data / "areas.toml"
+    world.harvest(FIRST, dict.fromkeys(square(0, 1), picture()), described=IN_BLOCKS)
+    with serving(world) as client:
+        assert client.get(AREAS).json == {"areas": []}
+        add_area(file, MAP, BASE)
+        assert [area["name"] for area in client.get(AREAS).json["areas"]] == ["my base"]
+        good = file.read_bytes()
+        file.write_text("[[wrong")
+        assert [area["name"] for area in client.get(AREAS).json["areas"]] == ["my base"]
+        (record,) = caplog.records
+        assert "is not valid TOML" in record.getMessage()
+        file.write_bytes(good)
+        remove_area(file, MAP, "my base")
+        assert client.get(AREAS).json == {"areas": []}
+
+
+def test_a_wrong_file_is_refused_at_the_start(world: World) -> None:
+    world.data.mkdir()
+    (world.data / "areas.toml").write_text("[[wrong")
+    with pytest.raises(ConfigurationError, match="is not valid TOML"), serving(world):
+        pass
+
+
+HARVESTS = f"/api/v1/maps/{MAP}/harvests"
+A, B = Tile(0, 1, 1), Tile(0, 3, 1)
+
+
+@pytest.fixture
+def worker(world: World) -> Iterator[Driven]:
+    """Of the map's queue. It has not begun."""
+    with Driven(lambda: SqliteQueue(world.data / "queues" / f"{MAP}.sqlite")) as worker:
+        yield worker
+
+
+def test_harvests_are_told_newest_first(world: World) -> None:
+    world.harvest(FIRST, {A: picture(), B: picture()})
+    world.harvest(SECOND, {A: picture(BLUE), B: None})
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    newest, oldest = answer["harvests"]
+    told = {"reason": "finished", "renderer": "overviewer", "depth": {"day": 10, "night": 10}, "requests": 4}
+    assert newest.items() >= {**told, "day": "2021-02-16", "received_bytes": 200, "stopped": None}.items()
+    assert newest["ended"] == "2021-02-16T07:00:00+00:00"
+    assert newest["counts"] == {"upd": 1, "gone": 1}
+    assert (oldest["day"], oldest["counts"], oldest["stored_bytes"]) == (
+        "2021-02-13",
+        {"add": 2},
+        len(picture()),
+    )
+    assert (answer["running"], answer["next_due"]) == (None, None)
+    assert answer["stored_bytes"] == len(picture()) + len(picture(BLUE))
+
+
+def test_a_map_that_was_never_harvested_has_none(world: World) -> None:
+    world.describe()
+    with serving(world) as client:
+        assert client.get(HARVESTS).json == {
+            "harvests": [],
+            "running": None,
+            "next_due": None,
+            "stored_bytes": 0,
+        }
+
+
+def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker: Driven) -> None:
+    """25 of 100 tiles in 50 seconds; what is not there is no tile."""
+    results = [TileResult(DAY_LAYER, Tile(0, x, 1), Outcome.NOTHING) for x in range(1, 20, 2)]
+    results += [TileResult(DAY_LAYER, Tile(0, x, 3), Outcome.IGNORED) for x in range(1, 47, 2)]
+    results += [TileResult(DAY_LAYER, Tile(0, x, 5), Outcome.FAILED, reason="500") for x in (1, 3)]
+    world.describe()
+    with History.open(f"sqlite:///{world.history_file}") as history:
+        harvest = begun(history, FIRST)
+        harvest.expect(100)
+        record(harvest, results, Cost(40, 900, 800, 70_000, 50.0))
+    worker.open()
+    with serving(world) as client:
+        answer = client.get(HARVESTS).json
+    assert answer["running"] == {
+        "done": 35,
+        "expected": None,
+        "active": True,
+        "tiles_done": 25,
+        "tiles_expected": 100,
+        "failures": 2,
+        "requests_per_second": 0.8,
+        "seconds_left": 150,
+        "stopped": None,
+    }
+    (shown,) = answer["harvests"]
+    assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)
+
+
+def test_a_map_that_is_described_tells_when_its_next_harvest_is_due(world: World) -> None:
+    world.harvest(FIRST, {})
+    with serving(world) as client:
+        assert client.get(HARVESTS).json["next_due"] is None
+    world.describe()
+    with serving(world) as client:
+        due = datetime.fromisoformat(client.get(HARVESTS).json["next_due"])
+    assert due < datetime.now(UTC)
+
+
+def test_a_command_sees_the_worker_of_the_queue_and_makes_no_file_to_see_none(
+    world: World, worker: Driven
+) -> None:
+    settings = Settings({"TILEHARVEST_DATA": world.data})
+    assert not has_local_worker(settings, MAP)
+    assert not (world.data / "queues").exists()
+    worker.open()
+    assert has_local_worker(settings, MAP)
+    worker.run(worker.queue.close())
+    assert not has_local_worker(settings, MAP)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import tomllib
 from datetime import timedelta
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any
@@ -76,27 +75,6 @@ def test_a_killed_import_of_two_thousand_commits_goes_on(project: Project, small
     assert {version.sha1 for version in project.versions()} <= stored
     assert {version.sha1 for version in last.values()} >= {
         sha1(dot(number)).hexdigest() for number in range(2000 - len(tiles), 2000)
-    }
-
-
-def test_one_command_gives_the_owner_of_a_repository_its_past(
-    project: Project, shared_maps: Path, tmp_path: Path
-) -> None:
-    """There is no maps.toml yet. Git is told to take a repository here for the one on GitHub."""
-    source = map_repository(shared_maps, "alexjj", [(1, "2016-10-06")], tmp_path / "map.git", "docs")
-    done = project.scrapy_from_nothing(
-        *("import", "git", "https://github.com/owner/map", "mine", "--path", "docs"),
-        GIT_CONFIG_COUNT="1",
-        GIT_CONFIG_KEY_0=f"url.{source.folder.as_uri()}.insteadOf",
-        GIT_CONFIG_VALUE_0="https://github.com/owner/map",
-    )
-    assert done.returncode == 0, done.stderr
-    assert "added map 'mine'" in done.stderr
-    assert len(project.versions()) == 29
-    entry = tomllib.loads(project.maps_file.read_text(encoding="utf-8"))["mine"]
-    assert entry == {
-        "url": "https://owner.github.io/map/",
-        "git": {"url": "https://github.com/owner/map", "path": "docs"},
     }
 
 

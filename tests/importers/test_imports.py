@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from tests.importers.imports import PLAIN, Imports, dot, repository
 from tests.servers.repositories import FastImport, git, moment_of
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.git_import import page_of
 from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -164,20 +163,3 @@ def test_what_git_alone_does_not_have_is_told(imports: Imports, plain: Path, tmp
         imports.git(tmp_path / "shallow")
     with pytest.raises(ConfigurationError, match="is not a git repository"):
         imports.git(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("address", "path", "page"),
-    [
-        ("https://github.com/Owner/map", "", "https://owner.github.io/map/"),
-        ("https://github.com/Owner/map.git", "docs", "https://owner.github.io/map/"),
-        ("git@github.com:owner/owner.github.io.git", "web map/", "https://owner.github.io/web%20map/"),
-        ("https://gitlab.com/group/sub/map/", "", "https://group.gitlab.io/sub/map/"),
-        ("https://git.example.net/map.git", "", None),
-    ],
-)
-def test_the_page_of_a_repository_is_where_its_host_publishes_it(
-    address: str, path: str, page: str | None
-) -> None:
-    """As the hosts' own manuals say: GitHub Pages, and GitLab Pages' default domain names."""
-    assert page_of(address, path) == page

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from scrapy.commands import ScrapyCommand
 
@@ -23,7 +23,7 @@ from tileharvest.commands.terminal import (
 )
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.maps.description import GitEntry
-from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
+from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.monitoring.stats import outcomes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
@@ -123,18 +123,15 @@ class Command(ProjectCommand, ScrapyCommand):
 
         settings, form, source, name = self.settings, opts.form, opts.source, opts.name
         _refuse_other_options(form, opts)
-        entry = _new_entry(settings, form, source, name, opts)
-        if entry is not None:
-            description = checked_entry(maps_file(settings), name, entry)
-        elif name in maps_if_any(maps_file(settings)):
-            description = described_map(settings, name)
-        else:
+        if name not in (maps := maps_if_any(maps_file(settings))):
             first = (
                 f"write its entry there first, even if its site is gone: [{name}] and below it"
                 ' url = "https://map.example.net/"'
             )
-            hint = nearest(name, maps_if_any(maps_file(settings)), first)
-            raise ConfigurationError(f"{maps_file(settings)} has no map '{name}': {hint}")
+            raise ConfigurationError(
+                f"{maps_file(settings)} has no map '{name}': {nearest(name, maps, first)}"
+            )
+        description = described_map(settings, name)
         interval = progress_interval(settings)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
             if form == "folder":
@@ -149,30 +146,8 @@ class Command(ProjectCommand, ScrapyCommand):
             ):
                 work(history, store_opener(settings)(), display)
         _tell(name, display, as_json=opts.json)
-        if entry is not None:
-            add_map(maps_file(settings), name, entry)
-            say(
-                f"added map '{name}' to {maps_file(settings)}; its page may be {entry['url']}: is that right?"
-            )
         if display.unread or display.missing or display.counts[Outcome.FAILED]:
             self.exitcode = ExitStatus.FAILED_TILES
-
-
-def _new_entry(
-    settings: BaseSettings, form: str, address: str, name: str, opts: Namespace
-) -> dict[str, Any] | None:
-    """Returns the new entry of a map that maps.toml lacks.
-
-    Returns None if the file has the map, and if the source is not a repository whose host serves its page.
-    """
-    from tileharvest.importers.git_import import page_of
-
-    path = opts.path or ""
-    page = page_of(address, path) if form == "git" else None
-    if page is None or name in maps_if_any(maps_file(settings)):
-        return None
-    more = {key: value for key, value in (("branch", opts.branch), ("path", path)) if value}
-    return {"url": page, "git": {"url": address, **more} if more else address}
 
 
 def _now() -> datetime:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.importers.fetched_commit import no_map
@@ -22,13 +20,6 @@ if TYPE_CHECKING:
     from tileharvest.importers.imported_map import ImportedMap, ImportWatch
     from tileharvest.importers.repository import Commit
     from tileharvest.maps.description import GitEntry
-
-_PAGES: Final = re.compile(
-    r"(?:https?://|ssh://git@|git@)(?:www\.)?(?P<host>github|gitlab)\.com[/:](?P<owner>[\w-]+)/"
-    r"(?P<name>[\w./-]+?)(?:\.git)?/?",
-    re.ASCII | re.IGNORECASE,
-)
-"""Matches the addresses of repositories on GitHub and GitLab. GitLab's may lie in groups within groups."""
 
 
 class CommitSnapshot:
@@ -201,15 +192,3 @@ def _below(folder: str, paths: Iterable[str]) -> set[str]:
         return set(paths)
     start = len(folder) + 1
     return {path[start:] for path in paths if path.startswith(f"{folder}/")}
-
-
-def page_of(address: str, path: str) -> str | None:
-    """Returns the address at which GitHub's or GitLab's pages publish a repository's folder, or None for
-    other hosts. A folder `docs` is published as if it were the top."""
-    found = _PAGES.fullmatch(address)
-    if found is None:
-        return None
-    host, owner, name = found["host"].lower(), found["owner"], found["name"]
-    own = f"{owner}.{host}.io".lower()
-    site = f"https://{own}/" if name.lower() == own else f"https://{own}/{name}/"
-    return site if path.strip("/") in ("", ".", "docs") else f"{site}{quote(path.strip('/'))}/"

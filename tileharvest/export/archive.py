@@ -128,8 +128,7 @@ class ArchivePlan:
             area = _area(excerpt, zoom)
             if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
                 continue
-            for kind, (tiles, _) in kinds(excerpt.history, excerpt.layer.id, area, excerpt.last).items():
-                counts[kind] += tiles
+            counts.update(kinds(excerpt.history, excerpt.layer.id, area, excerpt.last))
         if not counts:
             raise nothing_there(excerpt)
         width, height = excerpt.tile_size

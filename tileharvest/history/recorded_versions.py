@@ -36,13 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The extent, number and bytes of the tiles that were there on a day."""
+    """The extent and number of the tiles that were there on a day."""
 
     area: TileRange
     """The smallest area that has all of them."""
     tiles: int
-    bytes: int
-    """Bytes of their images. An image that several tiles show counts for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +84,9 @@ _SHOWN: Final = AreaQuery.over(
 
 
 def _reach_of(table: Table) -> Select[*tuple[Any, ...]]:
-    """Selects number, bytes and edges of versions with an image. The places are those of the table."""
+    """Selects number and edges of versions with an image. The places are those of the table."""
     edges = (edge(side) for side in (table.c.x, table.c.y) for edge in (func.min, func.max))
-    return select(func.count(), func.sum(versions.c.size), *edges).where(versions.c.sha1.is_not(None))
+    return select(func.count(), *edges).where(versions.c.sha1.is_not(None))
 
 
 _REACHES: Final = AreaQuery.over(
@@ -100,7 +98,7 @@ _REACHES_BETWEEN: Final = AreaQuery.over(
 )
 _KINDS: Final = AreaQuery.over(
     tiles,
-    select(versions.c.extension, func.count(), func.sum(versions.c.size))
+    select(versions.c.extension, func.count())
     .join_from(tiles, versions, versions.c.id == _ITS_LAST)
     .where(versions.c.sha1.is_not(None))
     .group_by(versions.c.extension),
@@ -151,7 +149,7 @@ def differences(
 
 
 def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | None:
-    """Returns extent, number and bytes of the area's tiles that were there on that day, or None if none was.
+    """Returns extent and number of the area's tiles that were there on that day, or None if none was.
 
     Reads one version for each tile that was ever asked there, which takes 5 s for a million.
     """
@@ -159,23 +157,23 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
 
 
 def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
-    """Returns extent, number and bytes of all versions of the area with an image and after < day <= until, or
-    None if there are none. Reads all versions of the area."""
+    """Returns extent and number of all versions of the area with an image and after < day <= until, or None
+    if there are none. Reads all versions of the area."""
     return _reach(history, _REACHES_BETWEEN, layer, area, after=after, until=until)
 
 
 def _reach(history: History, query: AreaQuery, layer: int, area: TileRange, **days: date) -> Reach | None:
     with history.reading() as connection:
-        ((count, size, *edges),) = query.rows(connection, layer, area, **days)
-    return Reach(TileRange(area.zoom, *edges), count, int(size)) if count else None
+        ((count, *edges),) = query.rows(connection, layer, area, **days)
+    return Reach(TileRange(area.zoom, *edges), count) if count else None
 
 
-def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, tuple[int, int]]:
-    """Returns number and bytes of the area's tiles that were there on that day, by the extension of their
-    images. It costs as much as `reach`."""
+def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, int]:
+    """Returns the number of the area's tiles that were there on that day, by the extension of their images.
+    It costs as much as `reach`."""
     with history.reading() as connection:
         rows = _KINDS.rows(connection, layer, area, until=day)
-    return {extension: (count, int(size)) for extension, count, size in rows}
+        return {row[0]: row[1] for row in rows}
 
 
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:

@@ -13,6 +13,7 @@ import pytest
 from scrapy.settings import Settings
 
 from tileharvest import commands
+from tileharvest.errors import ExitStatus
 from tileharvest.maps.description import EXAMPLES
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -66,6 +67,24 @@ def test_the_pages_name_options_that_the_command_has(word: str) -> None:
     used = re.findall(rf"tileharvest {word}\b(?! \|)([^`\n|&;#(,]*)", text)
     named = {option for words in used for option in re.findall(r"(?<![\w-])--[a-z-]+", words)}
     assert named <= options_of(word)
+
+
+def test_the_reference_names_the_commands_without_json() -> None:
+    (words,) = re.findall(r"^All commands but (.*) take `--json`", REFERENCE, re.MULTILINE)
+    assert set(re.findall(r"`([a-z-]+)`", words)) == {
+        word for word in WORDS if "--json" not in options_of(word)
+    }
+
+
+def test_the_reference_has_the_options_of_a_harvest() -> None:
+    named = set(re.findall(r"`(--[a-z]+)", first_column("One harvest")))
+    assert named <= options_of("harvest")
+
+
+def test_the_reference_has_each_exit_status() -> None:
+    assert re.findall(r"^\| (\d) \|", REFERENCE, re.MULTILINE) == [
+        str(one.value) for one in sorted(ExitStatus)
+    ]
 
 
 def test_the_reference_has_each_dependency() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import time
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -12,6 +13,7 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import setting
+from tileharvest.monitoring.overview import look
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 
@@ -68,7 +70,9 @@ class Prometheus:
 
         async def ask() -> Overview | None:
             scheduler = scheduler_of(crawler)
-            return None if scheduler is None else await scheduler.overview()
+            if scheduler is None or not scheduler.is_open:
+                return None
+            return await look(scheduler.queue, scheduler.segment, time.time())
 
         harvest = crawl.harvest
         name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]

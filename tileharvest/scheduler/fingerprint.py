@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote_plus
 
+from scrapy import Spider
 from scrapy.utils.request import fingerprint
+
+from tileharvest.scheduler.leases import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,3 +41,17 @@ class SegmentFingerprinter:
                 url = f"{address}?{'&'.join(kept)}" if kept else address
                 request = request.replace(url=url, callback=None, errback=None)
         return fingerprint(request)
+
+
+def filtered_by(request: Request, crawler: Crawler) -> bytes | None:
+    """Returns the fingerprint by which a request is filtered, or None for one that is never dropped as seen.
+
+    Scrapy does not filter the requests that it makes of `start_urls`; here a segment has each of them once. A
+    repeat or a redirect of one is not meant.
+    """
+    has_usual_start = crawler.spidercls.start is Spider.start
+    is_of_start_urls = has_usual_start and "is_start_request" in request.meta and LEASE not in request.meta
+    if request.dont_filter and not is_of_start_urls:
+        return None
+    assert crawler.request_fingerprinter is not None
+    return crawler.request_fingerprinter.fingerprint(request)

@@ -19,7 +19,6 @@ from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro
 
 from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, counted
-from tileharvest.monitoring.overview import look
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.orders import Orders
@@ -27,6 +26,7 @@ from tileharvest.queue.port import PUSHED, Changes, Counts, Demand, End, Entry, 
 from tileharvest.queue.sentences import is_unanswered
 from tileharvest.queue.settings import shared_throttle
 from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.open_queue import open_queue
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
-    from tileharvest.monitoring.overview import Overview
     from tileharvest.queue.port import Lease
     from tileharvest.scheduler.settings import Scheduling
 
@@ -68,12 +67,9 @@ class Scheduler(BaseScheduler):
         assert spider is not None
         self._crawler = crawler
         self._scheduling = scheduling
-        self._queue = scheduling.queue
+        self.queue, self.segment = scheduling.queue, scheduling.segment
+        """The queue, which may be asked for more while `is_open`, and the segment of all requests."""
         self._crawl = crawl_of(crawler)
-        harvest = self._crawl.harvest
-        self._name = spider.name if harvest is None else harvest.description.name
-        """What a person calls the crawl."""
-        self._has_usual_start = type(spider).start is Spider.start
         self._writer = RequestWriter(spider)
         self._memory = RequestMemory()
         self.is_open = False
@@ -101,7 +97,8 @@ class Scheduler(BaseScheduler):
         self._waking: Request | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._orders = Orders()
+        self.orders = Orders()
+        """What a person has ordered, as of the last look."""
         self._pace = Pace(lambda: shared_throttle(crawler.settings))
         """The pace at which requests of other spiders than those of tiles start."""
         self._stop_before: str | None = None
@@ -168,12 +165,9 @@ class Scheduler(BaseScheduler):
         """Returns whether the spider must stay. What the engine has does not count."""
         if not self.is_open or self._crawl.is_ending:
             return False
-        answer = self._answer
-        if self._ready or self._pushed or self._memory or self._scheduling.stay:
-            return True
-        if answer.has_more or answer.elsewhere:
-            return True
-        return self._stays_for(answer.next_due)
+        is_any_here = self._ready or self._pushed or self._memory
+        is_any = is_any_here or self._answer.has_more or self._answer.elsewhere or self._scheduling.stay
+        return bool(is_any) or self._stays_for(self._answer.next_due)
 
     # The ends of leases
 
@@ -205,11 +199,6 @@ class Scheduler(BaseScheduler):
     # What spiders, extensions and commands ask
 
     @property
-    def orders(self) -> Orders:
-        """What a person has ordered, as of the last look."""
-        return self._orders
-
-    @property
     def is_busy(self) -> bool:
         """Whether the engine has any request of the queue, or gets one as soon as it has room."""
         throttle = self._crawl.throttle
@@ -224,16 +213,11 @@ class Scheduler(BaseScheduler):
     async def counts(self) -> Counts:
         """Returns how many requests are where. Raises QueueError."""
         await self.told()
-        return await self._queue.counts(self._scheduling.segment, time.time())
-
-    async def delayed(self) -> int:
-        """Returns how many requests of the segment wait for a later time. What a person has pushed for later
-        is not among them. Raises QueueError."""
-        return await self._queue.delayed_in(self._scheduling.segment)
+        return await self.queue.counts(self.segment, time.time())
 
     async def failures(self) -> Sequence[Failure]:
         """Returns the failures of the segment. Raises QueueError."""
-        return [one for one in await self._queue.failures() if one.segment == self._scheduling.segment]
+        return [one for one in await self.queue.failures() if one.segment == self.segment]
 
     def request_of(self, failure: Failure) -> Request | None:
         """Returns the request that has failed, or None if it cannot be read."""
@@ -246,19 +230,7 @@ class Scheduler(BaseScheduler):
         stay if the crawl ends before. Raises QueueError."""
         await self.told()
         if not self._crawl.is_ending:
-            await self._queue.take_up([one.id for one in failures], None, time.time())
-
-    async def begin_anew(self) -> None:
-        """Forgets what was asked in the segment before, unless other workers go on with it. Raises
-        QueueError."""
-        if len(await self._queue.workers() or ()) <= 1:
-            await self._queue.forget(self._scheduling.segment)
-
-    async def overview(self) -> Overview | None:
-        """Returns how full the queue is, or None if it is not open. Reads all that waits."""
-        if not self.is_open:
-            return None
-        return await look(self._queue, self._scheduling.segment, time.time())
+            await self.queue.take_up([one.id for one in failures], None, time.time())
 
     async def until_nothing_waits(self) -> None:
         """Returns when the queue knows of nothing to come, or when the crawl ends. Before that, what another
@@ -270,7 +242,10 @@ class Scheduler(BaseScheduler):
         await self._nothing_waits.wait()
         if self._crawl.harvest is None and self.is_open and not self._crawl.is_ending:
             self._nothing_waits.clear()
-            await self._offer_given_up()
+            try:
+                await self._offer_again([one for one in await self.failures() if is_unanswered(one.reason)])
+            except QueueError as error:
+                self._crawl.end(error)
             self._look_again()
             await self._nothing_waits.wait()
 
@@ -289,26 +264,21 @@ class Scheduler(BaseScheduler):
             self._stop_before = orders.stop
             self._hear(orders)
             if self._crawl.harvest is None:
-                await self._offer_failed()
+                # A spider that makes the same requests in each segment asks only once: they are seen then.
+                failures = await self.queue.failures()
+                await self._offer_again([one for one in failures if one.segment != self.segment])
         except TileHarvestError as error:
             self._crawl.end(error)
-            await self._queue.close()
+            await self.queue.close()
         else:
             self.is_open = True
 
-    async def _offer_failed(self) -> None:
-        """Offers again, before anything else, what has failed in earlier segments. A spider that makes the
-        same requests in each segment asks only once, because they count as seen then."""
-        current, now = self._scheduling.segment, time.time()
-        earlier = [one for one in await self._queue.failures() if one.segment != current]
-        unreadable = [one.id for one in earlier if self.request_of(one) is None]
-        if unreadable:
-            _logger.warning("%d requests that had failed cannot be read any more: dropped", len(unreadable))
-            await self._queue.take_up(unreadable, None, now)
-        again = [one.id for one in earlier if one.id not in unreadable]
-        if again:
-            await self._queue.take_up(again, current, now)
-            self._count("retried_failures", len(again))
+    async def _offer_again(self, failures: Sequence[Failure]) -> None:
+        """Lets failures wait again, before anything else. Raises QueueError."""
+        if failures:
+            await self.queue.take_up([one.id for one in failures], self.segment, time.time())
+            self._answer = replace(self._answer, has_more=True)
+            self._count("retried_failures", len(failures))
 
     def _spider_opened(self) -> None:
         self._is_started = True
@@ -320,17 +290,6 @@ class Scheduler(BaseScheduler):
         """Ends a crawl that was refused, and one that has ended, with its own reason."""
         if self._crawl.is_ending:
             raise CloseSpider(self._crawl.close_reason)
-
-    async def _offer_given_up(self) -> None:
-        """Offers once more what was given up because its processes had ended: most was never made. Raises
-        nothing."""
-        try:
-            ids = [one.id for one in await self.failures() if is_unanswered(one.reason)]
-            if ids:
-                await self._queue.take_up(ids, self._scheduling.segment, time.time())
-                self._answer = replace(self._answer, has_more=True)
-        except QueueError as error:
-            self._crawl.end(error)
 
     def _closed(self) -> None:
         if self._crawl.ending is not None and self._crawl.harvest is None:
@@ -373,13 +332,13 @@ class Scheduler(BaseScheduler):
                 self.through(handed)
             changes = self._taken()
             if changes.pushed or changes.ended:
-                await self._queue.exchange(changes, None, time.time())
-            counts = await self._queue.counts(self._scheduling.segment, time.time())
+                await self.queue.exchange(changes, None, time.time())
+            counts = await self.queue.counts(self.segment, time.time())
             self.left_nothing = not counts.left and not lost
             return counts
         finally:
             await self._pace.close()
-            await self._queue.close()
+            await self.queue.close()
 
     # From requests to entries
 
@@ -389,7 +348,7 @@ class Scheduler(BaseScheduler):
         if (mistake := mistake_in(request)) is not None:
             _logger.error("%s was not queued: %s", request, mistake)
             return self._drop("mistaken")
-        fingerprint = self._filtered_by(request)
+        fingerprint = filtered_by(request, self._crawler) if self._scheduling.filters else None
         if request.method == "POST" and fingerprint is not None and not self._scheduling.is_tool:
             # Only the process remembers it, as with Scrapy's scheduler: a later run must be able to log in.
             if not self._memory.is_new(fingerprint):
@@ -402,27 +361,12 @@ class Scheduler(BaseScheduler):
         except CodecError as error:
             return self._keep_in_memory(request, fingerprint, error)
         due = request.meta.get(NOT_BEFORE)
-        slot = self._slot_of(request)
-        entry = Entry(body, self._scheduling.segment, fingerprint, request.priority, due, slot)
+        slot = self._crawler.engine.downloader.get_slot_key(request)
+        entry = Entry(body, self.segment, fingerprint, request.priority, due, slot)
         self._pushed.append((entry, request))
         self._answer = replace(self._answer, has_more=True)
         self._look_again()
         return True
-
-    def _filtered_by(self, request: Request) -> bytes | None:
-        """Returns the fingerprint by which a request is filtered, or None for one that is never dropped as
-        seen."""
-        if not self._scheduling.filters:
-            return None
-        # Scrapy does not filter the requests that it makes of `start_urls`; here a segment has each of them
-        # once. A repeat or a redirect of one is not meant.
-        is_of_start_urls = (
-            self._has_usual_start and "is_start_request" in request.meta and LEASE not in request.meta
-        )
-        if request.dont_filter and not is_of_start_urls:
-            return None
-        assert self._crawler.request_fingerprinter is not None
-        return self._crawler.request_fingerprinter.fingerprint(request)
 
     def _keep_in_memory(self, request: Request, fingerprint: bytes | None, why: CodecError | None) -> bool:
         if not self._memory.add(request, fingerprint, why):
@@ -437,9 +381,6 @@ class Scheduler(BaseScheduler):
             self._crawler.stats.inc_value("dupefilter/filtered")
         return False
 
-    def _slot_of(self, request: Request) -> str:
-        return self._crawler.engine.downloader.get_slot_key(request)
-
     # From leases to requests
 
     @property
@@ -450,7 +391,7 @@ class Scheduler(BaseScheduler):
             return True
         if self._crawl.throttle is not None and self._crawl.throttle.held is not None:
             return True
-        return self._orders.paused is not None
+        return self.orders.paused is not None
 
     def _next(self) -> Request | None:
         if (request := self._memory.take(time.time())) is not None:
@@ -506,7 +447,7 @@ class Scheduler(BaseScheduler):
                 self._asks = False
                 pushed, ended, wanted = self._pushed, self._ended, self._wanted()
                 try:
-                    answer = await self._queue.exchange(self._taken(), wanted, time.time())
+                    answer = await self.queue.exchange(self._taken(), wanted, time.time())
                 except BaseException:
                     # They are told at the end, in their order: else a parent could be finished there without
                     # its children.
@@ -531,7 +472,7 @@ class Scheduler(BaseScheduler):
         number = self._scheduling.ahead - len(self._ready)
         if self._is_hungry and not self._ready:
             number = max(1, number)
-        if self._orders.paused is not None:
+        if self.orders.paused is not None:
             number = 0
         held = [lease.id for _, _, lease, _ in self._ready]
         held += [handed.lease.id for handed in self._handed.values()]
@@ -610,7 +551,7 @@ class Scheduler(BaseScheduler):
         try:
             while True:
                 await asyncio.sleep(LOOK)
-                self._hear(Orders.read(await self._queue.notes(PUSHED)))
+                self._hear(Orders.read(await self.queue.notes(PUSHED)))
                 self._crawl.say_wait()
                 if self._crawl.harvest is not None:
                     self._crawl.harvest.check_room()
@@ -619,15 +560,16 @@ class Scheduler(BaseScheduler):
             self._crawl.end(error)
 
     def _hear(self, orders: Orders) -> None:
-        before, self._orders = self._orders, orders
+        before, self.orders = self.orders, orders
         if self._crawl.throttle is not None:
             self._crawl.throttle.pause(is_paused=orders.paused is not None)
-        name, kind = self._name, "spider" if self._crawl.harvest is None else "map"
+        harvest, spider_name = self._crawl.harvest, self._crawler.spidercls.name
+        kind, name = ("spider", spider_name) if harvest is None else ("map", harvest.description.name)
         if orders.stop != self._stop_before:
             self._stop_before = orders.stop
             _logger.info("a person has stopped %s '%s'", kind, name)
             self._crawl.end("stopped")
-        if self._crawl.harvest is None:
+        if harvest is None:
             if orders.rate != before.rate:
                 self._pace.set(orders.rate)
             # Those about a map are told when its throttle has heard of them.

@@ -378,9 +378,10 @@ class TileSpider(Spider):
             self.logger.error("%s; the other layers are harvested", line)
         await harvest.open(site, self._site_files)
         scheduler = scheduler_of(self.crawler)
-        if scheduler is not None and not (harvest.continued or harvest.is_pushed):
+        is_begun = scheduler is not None and not (harvest.continued or harvest.is_pushed)
+        if scheduler is not None and is_begun and len(await scheduler.queue.workers() or ()) <= 1:
             # A harvest of the segment that found no map, or whose history was removed, has ended.
-            await scheduler.begin_anew()
+            await scheduler.queue.forget(scheduler.segment)
         self._tell(site)
 
     async def _probe_site(self) -> Site:
@@ -476,7 +477,7 @@ class TileSpider(Spider):
                 return None
             # What has failed waits for its next attempt. What a person has pushed for later does not keep the
             # walk from its end.
-            if left.delayed and (harvest.is_pushed or await scheduler.delayed()):
+            if left.delayed and (harvest.is_pushed or await scheduler.queue.delayed_in(scheduler.segment)):
                 self._is_waiting = True
                 return None
         if await self._ask_given_up():

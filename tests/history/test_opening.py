@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -33,26 +32,12 @@ def set_revision(file: Path, revision: str) -> None:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
 
 
-def columns(file: Path) -> list[str]:
-    with closing(sqlite3.connect(file)) as connection:
-        return [row[1] for row in connection.execute("PRAGMA table_info(maps)")]
-
-
 def test_an_empty_file_becomes_a_history(url: str, file: Path) -> None:
     """A kill between creating the file and the tables leaves such a file."""
     file.parent.mkdir()
     file.touch()
     with History.open(url) as history:
         assert map_summaries(history) == []
-
-
-def test_several_may_create_the_history_at_once(url: str, file: Path) -> None:
-    def create(_: int) -> None:
-        History.open(url).close()
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(create, range(4)))
-    assert columns(file) == ["id", "name"]
 
 
 @pytest.mark.parametrize("opening", [History.open, History.open_read_only])

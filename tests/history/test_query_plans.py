@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from psycopg import ClientCursor
-from sqlalchemy import Select, event
-from sqlalchemy.dialects import postgresql
+from sqlalchemy import event
 
 from tests.history.making import A, found, record
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
-from tileharvest.history import changes, outlines, recorded_versions
-from tileharvest.history import events as history_events
-from tileharvest.history.areas import AreaQuery
 from tileharvest.history.changes import (
     changed_blocks,
     changes_below,
@@ -199,17 +195,3 @@ def test_postgresql_goes_through_no_table(on_server: History, question: Callable
         assert node["Node Type"] != "Seq Scan", node
         # Without a condition the whole index is gone through.
         assert "Index Cond" in node or node["Index Name"] in SMALL, node
-
-
-def test_every_question_can_be_said_to_postgresql() -> None:
-    statements = [
-        value
-        for module in (outlines, recorded_versions, changes, history_events)
-        for value in vars(module).values()
-    ]
-    queries = [value for value in statements if isinstance(value, Select)]
-    for area_query in (value for value in statements if isinstance(value, AreaQuery)):
-        queries += [area_query.in_columns, area_query.in_range]
-    assert len(queries) > 10
-    for query in queries:
-        assert "SELECT" in str(query.compile(dialect=postgresql.dialect()))

@@ -5,32 +5,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert, select
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.schema import CreateTable
+from sqlalchemy.dialects import sqlite
 
 from tests.history.making import began, ended, found, record
-from tileharvest.history.new_versions import _COUNT_CHANGES, _POINT_AT_VERSIONS
 from tileharvest.history.schema import (
-    TILE,
     UtcDateTime,
     insert_into,
     layers,
     maps,
     metadata,
-    replace_into,
-    versions,
 )
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
-
-
-def test_every_table_and_upsert_can_be_said_to_postgresql() -> None:
-    dialect = postgresql.dialect()
-    for table in metadata.sorted_tables:
-        assert "CREATE TABLE" in str(CreateTable(table).compile(dialect=dialect))
-    for upsert in (_COUNT_CHANGES, _POINT_AT_VERSIONS, replace_into(versions, *TILE, "day")):
-        assert "ON CONFLICT" in str(upsert.compile(dialect=dialect))
 
 
 def test_sqlite_is_told_of_rows_that_are_there_as_by_its_own_insert() -> None:

@@ -170,12 +170,6 @@ def harvest_named(summary: HarvestSummary) -> str:
     return f"{summary.id}@{summary.started.isoformat(timespec='microseconds')}"
 
 
-def test_several_workers_may_create_the_history_at_once(postgresql: PostgresqlServer, database: str) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        for history in threads.map(History.open, [postgresql.url(database)] * 4):
-            history.close()
-
-
 def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     emptied_postgresql: History, postgresql: PostgresqlServer
 ) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request
 from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest
 from scrapy.http import Response
+from scrapy.settings import Settings
 
 from tests.middlewares.making import (
     DAY,
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 KNOWN, NEW = Tile(0, 1, -1), Tile(0, 3, -1)
 """Neighbours of one block; only the first is known."""
 BODY = drawn(str(KNOWN))
-NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -55,8 +54,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def middleware(harvest: Harvest) -> DiffMiddleware:
-    passing = ("scrapy.exceptions.DownloadTimeoutError",)
-    return DiffMiddleware(harvest, attempts=5, pause=2.0, longest=600.0, passing=passing, now=lambda: NOW)
+    return DiffMiddleware(harvest, Settings({"RETRY_TIMES": 4, "RETRY_PAUSE": 2.0}))
 
 
 def asking(*tiles: Tile, method: str = "HEAD", **options: Any) -> BlockRequest:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
+    from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.tiles.block import Block
@@ -59,37 +60,19 @@ class DiffMiddleware:
     The spider finds that in the response's `findings`. Requests that ask for no block pass untouched.
     """
 
-    def __init__(
-        self,
-        harvest: Harvest,
-        *,
-        attempts: int,
-        pause: float,
-        longest: float,
-        passing: tuple[str | type[Exception], ...],
-        now: Callable[[], datetime],
-    ) -> None:
-        """`attempts` is how often a tile is asked. `pause` is the seconds before the second attempt, and
-        `longest` the most for which a host may ask. `passing` are the exceptions after which a tile is asked
-        again."""
+    def __init__(self, harvest: Harvest, settings: BaseSettings) -> None:
         self._harvest = harvest
-        self._attempts, self._pause, self._longest = attempts, pause, longest
-        self._passing, self._now = passing, now
+        self._attempts = settings.getint("RETRY_TIMES") + 1
+        self._pause = float(setting(settings, "RETRY_PAUSE"))
+        self._longest = float(setting(settings, "RETRY_AFTER_LONGEST"))
+        self._passing = tuple(settings.getlist("RETRY_EXCEPTIONS"))
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """What is known of the answers to HEAD, by host."""
         self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        settings = crawler.settings
-        return cls(
-            harvest_of(crawler),
-            attempts=settings.getint("RETRY_TIMES") + 1,
-            pause=float(setting(settings, "RETRY_PAUSE")),
-            longest=float(setting(settings, "RETRY_AFTER_LONGEST")),
-            passing=tuple(settings.getlist("RETRY_EXCEPTIONS")),
-            now=lambda: datetime.now(UTC),
-        )
+        return cls(harvest_of(crawler), crawler.settings)
 
     async def process_request(self, request: Request) -> Response | None:
         """Looks the block up, and decides which of its tiles are asked by GET at once: those of a host that
@@ -192,7 +175,7 @@ class DiffMiddleware:
         status = answer.status
         if status == OK:
             return None
-        seconds = retry_after(answer.retry_after, self._now())
+        seconds = retry_after(answer.retry_after, datetime.now(UTC))
         is_limit = status == HTTPStatus.FORBIDDEN and seconds is not None
         if status not in PASSING and not is_limit:
             return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from tests.end_to_end.project import Project
-from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, RARELY, Stage, counts, drawn_site, the_walk
+from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, RARELY, Stage, drawn_site, the_walk
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.servers import rules
 from tests.servers.nginx import nginx
@@ -30,17 +30,12 @@ class Asked(NamedTuple):
     log: list[LogLine]
     versions: set[RecordedVersion]
     stored: dict[str, bytes]
-    counts: dict[str, int]
     is_pruned: bool
 
     def tiles(self, harvested: Harvested, method: str, status: int) -> set[LayerTile]:
         return harvested.rendering.tiles_of_files(
             line.path.removeprefix("/") for line in self.log if (line.method, line.status) == (method, status)
         )
-
-    @property
-    def methods(self) -> Counter[str]:
-        return Counter(line.method for line in self.log if line.path.endswith(".png"))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +58,6 @@ def ways(
                 list(server.log()),
                 project.versions(),
                 project.stored(),
-                counts(project),
                 the_walk(log).is_pruned,
             )
     return found

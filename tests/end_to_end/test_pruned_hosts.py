@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ import pytest
 from tests.end_to_end.bad_input.small_site import drawn
 from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, Stage, Walked, drawn_site, latest, the_walk
 from tests.servers import rules
-from tests.servers.published import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
     from tests.end_to_end.project import Project
     from tests.servers.misbehaving import Exchange, Misbehaving, Rule
-    from tests.servers.nginx import Nginx
 
 
 @pytest.fixture
@@ -42,51 +39,17 @@ def content_etags(*, dated: bool) -> Rule:
     return answer
 
 
-def assert_asked_in_full(stage: Stage, reason: str) -> None:
-    """By the second harvest, which finds what has changed in the same way as ever."""
+def test_a_host_with_etags_of_the_content_and_no_times_is_asked_for_every_tile(
+    stage: Stage,
+) -> None:
+    stage.server.rule_for_all = content_etags(dated=False)
     stage.harvest(DAYS[0])
     stage.files.draw("120", NOON + 100 * HOUR)
+    paths = stage.files.rendering.paths()
+    reason = f"the site does not say when {len(paths)} tiles changed"
     assert the_walk(stage.harvest(DAYS[1])) == Walked(False, reason)
-    assert {path for _, path in stage.asked} >= {path_of(tile) for tile in stage.files.rendering.paths()}
+    assert {path for _, path in stage.asked} >= {path.replace("/", "") for path in paths}
     assert stage.is_up_to_date
-
-
-def tiles(stage: Stage) -> int:
-    return len(stage.files.rendering.paths())
-
-
-def path_of(digits: str) -> str:
-    return digits.replace("/", "")
-
-
-def test_a_host_that_gives_every_file_the_time_of_its_upload(
-    shared_maps: Path, project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    site = tmp_path / "site"
-    upload(shared_maps, 1, site, NOON)
-    server = nginx(site)
-    project.add_map("small", server.url, change_index=False)
-    assert the_walk(project.crawl("small", DAYS[0]).stderr) == Walked(
-        False, "no full harvest is finished so far"
-    )
-    upload(shared_maps, 2, site, NOON + HOUR)
-    second = the_walk(project.crawl("small", DAYS[1]).stderr)
-    assert second == Walked(False, "all tiles changed within 0 seconds, as in one upload")
-
-
-def upload(shared_maps: Path, version: int, site: Path, moment: float) -> None:
-    """Publishes a version of `alexjj` by an upload that takes less than a second."""
-    published(shared_maps, "alexjj", version, site)
-    for file in site.rglob("*"):
-        if file.is_file():
-            os.utime(file, (moment, moment))
-
-
-def test_a_host_that_makes_etags_of_the_content_and_has_no_times(stage: Stage) -> None:
-    stage.server.rule_for_all = content_etags(dated=False)
-    assert_asked_in_full(
-        stage, f"the site does not say when {len(stage.files.rendering.paths())} tiles changed"
-    )
 
 
 def test_a_clock_that_is_put_back_after_the_proof_hides_no_change(stage: Stage) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -23,18 +22,6 @@ if TYPE_CHECKING:
 
 DEPTH: Final = 7
 """antworld's number of zoom levels."""
-_CONTROLS: Final = (
-    "button",
-    "checkbox",
-    "combobox",
-    "link",
-    "radio",
-    "searchbox",
-    "slider",
-    "spinbutton",
-    "textbox",
-)
-"""Roles of what one can act on."""
 BEHIND: Final = (0x1A, 0x1A, 0x1A)
 """antworld's own background colour."""
 
@@ -144,13 +131,6 @@ class Screen:
         """Choose a way of comparing by its name on the page."""
         self.part("modes").get_by_text(name, exact=True).click()
         self.await_map()
-
-    def unnamed_controls(self) -> list[str]:
-        """What a screen reader finds to act on and cannot name; a line each."""
-        lines = [line.strip(" -'") for line in self.page.locator("body").aria_snapshot().splitlines()]
-        controls = [line for line in lines if line.split(" ")[0].rstrip(":") in _CONTROLS]
-        assert len(controls) > 5
-        return [line for line in controls if not re.match(r'\w+ (".+"|/.+/)', line)]
 
     def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
         """Pull the map, and hold it at the end for longer than it looks back to see how fast it was."""

@@ -1,19 +1,22 @@
-"""What axe finds wrong with the page for people who do not see it, or use it without a mouse: nothing."""
+"""For everyone: axe, the keyboard, light and dark colours, English and Chinese."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot
-from tests.browser.viewed_maps import COAST, DAYS, NEVER
+from tests.browser.screen import Screen, Spot, open_tables
+from tests.browser.viewed_maps import COAST, DAYS, DEEP, GROWING, NEVER
 from tests.viewer.building import MAP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from playwright.sync_api import Page
 
     from tests.browser.viewed_maps import Viewer
 
@@ -83,3 +86,208 @@ def test_axe_finds_nothing_wrong(
         expect(screen.page.locator(ready).first).to_be_visible()
         found += wrong(screen)
     assert not found, "\n".join(found)
+
+
+def open_many_controls(screen: Screen) -> None:
+    """As many controls as can be there at once."""
+    screen.open(
+        MIDDLE, map="antworld", mode="swipe", day=DAYS[2], heat=f"{DAYS[0]}..{DAYS[3]}", **{"with": DAYS[0]}
+    )
+    expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
+    expect(screen.part("previous")).to_be_enabled()
+
+
+def test_the_tab_key_reaches_every_control(screen: Screen) -> None:
+    open_many_controls(screen)
+    wanted = set(screen.page.evaluate(_MARK_CONTROLS))
+    assert len(wanted) > 30
+    assert wanted - set(tabbed(screen.page, "dataset.mark")) == set()
+
+
+def tabbed(page: Page, tells: str) -> list[str]:
+    """What the property tells of each element that the Tab key comes to, until it leaves the page's end.
+
+    Fields for a date have several parts, in which the focus stays for some presses.
+    """
+    found: list[str] = []
+    while True:
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            return found
+        told = page.evaluate(f"document.activeElement.{tells}") or ""
+        if told not in found[-1:]:
+            found.append(told)
+        assert len(found) < 200
+
+
+def test_arrow_keys_move_the_map_but_those_to_the_sides_only_with_shift(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    middle = MIDDLE
+    for key, right, up in (
+        ("Shift+ArrowRight", 240, 0),
+        ("ArrowUp", 0, 80),
+        ("Shift+ArrowLeft", -240, 0),
+        ("ArrowDown", 0, -80),
+    ):
+        before = screen.await_place()
+        screen.part("map").press(key)
+        screen.await_moved(before)
+        middle = Spot(middle.x + right / 192, middle.y + up / 192)
+        screen.square(COAST, middle)
+
+
+def test_arrow_keys_and_space_go_through_time_wherever_the_focus_is_but_in_a_field(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", day=DAYS[3])
+    expect(screen.part("previous")).to_be_enabled()
+    look = screen.await_place()
+    days = iter((DAYS[1], DAYS[0], DAYS[1], DAYS[3]))
+    for id_, key in (("map", "Left"), ("share", "Left"), ("heat-switch", "Right"), ("loop", "Right")):
+        screen.part(id_).press(f"Arrow{key}")
+        screen.expect_day(next(days))
+    for field in ("go-to-place", "speed"):
+        screen.part(field).press("ArrowLeft")
+        screen.expect_day(DAYS[3])
+    assert {**screen.look(), "day": DAYS[3]} == {**look, "day": DAYS[3]}
+    for id_ in ("map", "slider"):
+        screen.part(id_).press("Space")
+        expect(screen.part("play")).to_have_attribute("aria-pressed", "true")
+        screen.part(id_).press("Space")
+        expect(screen.part("play")).to_have_attribute("aria-pressed", "false")
+    screen.part("heat-switch").press("Space")  # A button keeps its own meaning of it.
+    expect(screen.part("heat-switch")).to_have_attribute("aria-pressed", "true")
+    expect(screen.part("play")).to_have_attribute("aria-pressed", "false")
+
+
+def test_escape_closes_the_calendar_before_the_panel_and_gives_the_focus_back(screen: Screen) -> None:
+    open_many_controls(screen)
+    screen.part("calendar-switch").press("Enter")
+    expect(screen.part("calendar")).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(screen.part("calendar")).to_be_hidden()
+    expect(screen.part("calendar-switch")).to_be_focused()
+    expect(screen.part("panel")).to_be_visible()
+    screen.page.keyboard.press("Escape")
+    expect(screen.part("panel")).to_be_hidden()
+    expect(screen.part("map")).to_be_focused()
+
+
+_MARK_CONTROLS: Final = """() => {
+  const seen = (element) => element.checkVisibility({ visibilityProperty: true }) && !element.disabled;
+  const all = [...document.querySelectorAll("button, input, select, a[href], [tabindex='0']")].filter(seen)
+    // Of a group of radio buttons the Tab key reaches the one that is chosen.
+    .filter((element) => element.type !== "radio" || element.checked);
+  return all.map((element, index) => (element.dataset.mark = String(index)));
+}"""
+
+
+HEAT: Final = f"{DAYS[0]}..{DAYS[3]}"
+
+NAMES: Final = {
+    "TileHarvest",
+    "English",
+    "tileharvest",
+    "harvest",
+    "world",
+    "lighting",
+    "ants",
+    "of",
+    "a",
+} | {
+    "antworld",
+    GROWING,
+    DEEP,
+    NEVER,
+    # Figures and what stands beside them, a key, and the history's own words for outcomes.
+    *("X", "Z", "r", "mca", "kB", "MB", "B", "ETag", "Shift"),
+    *("add", "upd", "rep", "gone", "fail", "nMod", "ign", "skip"),
+}
+"""Words that are the same in every language."""
+
+
+def open_swipe_with_heat(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", mode="swipe", day=DAYS[3], heat=HEAT, **{"with": DAYS[0]})
+    expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
+
+
+def open_story_and_calendar(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld", mode="difference", **{"with": DAYS[0]})
+    screen.part("map").press("Enter")
+    expect(screen.part("panel").locator(".share")).to_have_text(
+        [re.compile("[0-9]"), re.compile("[0-9]"), re.compile("[^0-9]")]
+    )
+    screen.part("calendar-switch").click()
+    expect(screen.part("calendar").locator(".shade-4").first).to_be_visible()
+
+
+def open_harvests(screen: Screen) -> None:
+    screen.open_hash("#harvests")
+    open_tables(screen.page)
+
+
+def open_nothing(screen: Screen) -> None:
+    screen.open_hash(f"#map={NEVER}")
+    expect(screen.page.locator("#empty pre")).to_be_visible()
+
+
+@pytest.mark.parametrize("part", [open_swipe_with_heat, open_story_and_calendar, open_harvests, open_nothing])
+def test_in_chinese_no_english_is_left(
+    part: Callable[[Screen], None], new_screen: Callable[..., Screen]
+) -> None:
+    screen = new_screen(locale="zh-CN")
+    part(screen)
+    expect(screen.page.locator("html")).to_have_attribute("lang", "zh")
+    words = {word for text in screen.page.evaluate(_TEXTS) for word in re.findall(r"[A-Za-z]+", text)}
+    assert words - NAMES == set()
+
+
+def lightness(screen: Screen) -> float:
+    """Of the page's background: 0 is black, 255 is white."""
+    colour = screen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+def test_the_button_chooses_the_colours_and_the_browser_remembers_them(
+    new_screen: Callable[..., Screen],
+) -> None:
+    screen = new_screen(color_scheme="light")
+    open_harvests(screen)
+    button = screen.part("theme")
+    said = []
+    for dark in (False, True, False):
+        button.click()
+        said.append(button.get_attribute("aria-label"))
+        assert (lightness(screen) < 60) is dark
+    assert said == ["Colours: light", "Colours: dark", "Colours: like the system"]
+    button.click()
+    button.click()
+    screen.page.reload()
+    expect(button).to_have_attribute("aria-label", "Colours: dark")
+    assert lightness(screen) < 60
+
+
+def test_another_language_leaves_the_place_and_the_days_as_they_are(
+    new_screen: Callable[..., Screen],
+) -> None:
+    screen = new_screen()
+    screen.open(MIDDLE, map="antworld", day=DAYS[1], mode="swipe", **{"with": DAYS[0]})
+    look, shown = screen.await_place(), screen.squares_in_view()
+    screen.part("language").select_option("中文")
+    expect(screen.part("heat-switch")).to_have_text("热力图")
+    expect(screen.part("day")).to_have_text("2021年2月16日")
+    expect(screen.page.get_by_role("button", name="复制链接")).to_be_visible()
+    screen.await_map()
+    assert screen.look() == look
+    assert screen.squares_in_view() == shown
+
+
+_TEXTS: Final = """() => {
+  const found = [document.title];
+  for (const element of document.querySelectorAll("body *")) {
+    if (!element.checkVisibility() || element.matches("script, noscript, code")) continue;
+    for (const name of ["aria-label", "title", "placeholder", "alt", "aria-valuetext"]) {
+      found.push(element.getAttribute(name) ?? "");
+    }
+    for (const node of element.childNodes) if (node.nodeType === Node.TEXT_NODE) found.push(node.data);
+  }
+  return found;
+}"""

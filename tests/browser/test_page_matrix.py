@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, move_fingers
-from tests.browser.test_page_places import spot_of
+from tests.browser.test_page_links import spot_of
 from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, GROWING, tile
 from tests.browser.windows import fail_if_wrong, has_failed, take_pictures, window
 from tests.viewer.building import FIRST as BEGUN

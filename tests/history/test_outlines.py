@@ -123,14 +123,17 @@ def test_layers_that_the_last_harvest_no_longer_had_come_last(history: History) 
     assert outlined == [("minecraft_overworld", LATER), ("day", DAY)]
 
 
-def test_a_layer_whose_tiles_nest_by_another_factor_is_refused(history: History) -> None:
+def test_a_layer_whose_tiles_nest_by_another_factor_begins_anew_and_its_earlier_days_stay(
+    history: History, caplog: pytest.LogCaptureFixture
+) -> None:
     by_three, by_five = (Layer("day", Pyramid.kept(3, factor), "png") for factor in (3, 5))
-    described(history, DAY, by_three)
-    with pytest.raises(
-        HistoryError, match=r"'day': its tiles nest by 5 now and by 3 in the history.*another name"
-    ):
-        described(history, LATER, by_five)
-    assert len(map_outline(history, "world").days) == 1
+    for day, layer in ((DAY, by_three), (LATER, by_five), (LATER + timedelta(days=1), by_five)):
+        described(history, day, layer)
+    found = {layer.name: (layer.factor, layer.last_day) for layer in map_outline(history, "world").layers}
+    assert found == {"day": (5, LATER + timedelta(days=1)), f"day until {LATER}": (3, DAY)}
+    (line,) = caplog.messages
+    assert line.startswith("layer day: its tiles nest by 5 now and by 3 before")
+    assert line.endswith(f"the days until now are kept as layer 'day until {LATER}'")
 
 
 def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: History) -> None:

@@ -3,6 +3,7 @@ tiles."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
+
+_log = logging.getLogger(__name__)
 
 _ITS_BLOCK: Final = tuple(f"its_{name}" for name in BLOCK)
 _GONE_AT_ONCE: Final = 5_000
@@ -283,6 +286,7 @@ class Beginning:
             connection.execute(_GO_ON, {"in_harvest": row.id})
         if row.id == self._inserted:
             row = replace(row, continued=False)
+        part_with_changed_layers(connection, map_id, row.day, self.layers)
         ids = describe_layers(connection, map_id, row.id, self.layers)
         if row.continued:
             # Its earlier runs may have had other layers.
@@ -333,6 +337,31 @@ class Beginning:
                 f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
                 " computer's clock"
             )
+
+
+def part_with_changed_layers(
+    connection: Connection, map_id: int, day: date, described: Sequence[Layer]
+) -> None:
+    """Renames each layer whose tiles nest by another factor now, and says so: the layer of that name begins
+    anew. Its coarse tiles lie elsewhere from this day on, and the earlier days must not be shown there."""
+    factors = {layer.name: layer.pyramid.factor for layer in described}
+    known = {row.name: row for row in connection.execute(_LAYERS, {"in_map": map_id})}
+    for name in factors.keys() & known.keys():
+        row, factor = known[name], factors[name]
+        if row.factor == factor:
+            continue
+        before = f"{name} until {day}"
+        while before in known:
+            before += "+"
+        connection.execute(update(layers).where(layers.c.id == row.id).values(name=before))
+        _log.warning(
+            "layer %s: its tiles nest by %d now and by %d before, so coarse tiles lie elsewhere: its history"
+            " begins anew, and the days until now are kept as layer '%s'",
+            name,
+            factor,
+            row.factor,
+            before,
+        )
 
 
 def describe_layers(

@@ -197,14 +197,37 @@ def tile_at(x: float, z: float) -> LayerTile:
     return tile(0, int(across // 2 * 2 + 1), int(up // 2 * 2 + 1))
 
 
+@pytest.mark.parametrize("device", ["screen", "phone"])
+def test_a_panel_lies_beside_the_map_and_its_day(device: str, request: pytest.FixtureRequest) -> None:
+    screen: Screen = request.getfixturevalue(device)
+    screen.open(MIDDLE, map="antworld")
+    screen.part("events-switch").click()
+    expect(screen.part("panel")).to_be_visible()
+    panel = screen.part("panel").bounding_box()
+    assert panel is not None
+    for part in ("map", "day", "slider"):
+        box = screen.part(part).bounding_box()
+        assert box is not None
+        across = box["x"] + box["width"] <= panel["x"] + 1 or panel["x"] + panel["width"] <= box["x"] + 1
+        down = box["y"] + box["height"] <= panel["y"] + 1 or panel["y"] + panel["height"] <= box["y"] + 1
+        assert across or down, part
+
+
+def test_before_the_first_area_its_page_says_how_to_add_one(screen: Screen) -> None:
+    screen.open(MIDDLE, map="antworld")
+    screen.page.get_by_role("link", name="Areas").click()
+    expect(screen.part("areas-page")).to_contain_text("No area has a name yet")
+    expect(screen.page.locator("#areas-page pre")).to_contain_text("tileharvest areas NAME add")
+
+
 def test_the_switch_opens_and_closes_the_heat_map(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld")
     switch = screen.page.get_by_role("button", name="Heat map")
     expect(switch).to_have_attribute("aria-pressed", "false")
     switch.click()
     expect(switch).to_have_attribute("aria-pressed", "true")
-    expect(screen.part("heat-after")).to_have_value(DAYS[0])
-    expect(screen.part("heat-until")).to_have_value(DAYS[3])
+    expect(screen.page.get_by_label("From", exact=True)).to_have_value(DAYS[0])
+    expect(screen.page.get_by_label("To", exact=True)).to_have_value(DAYS[3])
     switch.click()
     expect(screen.part("panel")).to_be_hidden()
     screen.await_map()

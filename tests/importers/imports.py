@@ -129,7 +129,7 @@ class Imports:
             return {str(one.day): one.image and one.image.sha1 for one in found}
 
     def _into(self, history: History, source: str) -> ImportedMap:
-        return ImportedMap(self.description, history, self.store, source, lambda: NOW)
+        return ImportedMap(self.description, history, self.store, source, NOW)
 
 
 def repository(

@@ -60,7 +60,7 @@ def imported(
             description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/"),
             history,
             FileStore(data / "tiles"),
-            lambda: NOW,
+            NOW,
             layer=layer,
         )
         job.run(watch)

@@ -183,7 +183,7 @@ def _of_git(settings: BaseSettings, description: MapDescription, address: str, o
     today = _now().astimezone(zone).date()
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, git.name, _now)
+        into = ImportedMap(description, history, store, git.name, _now())
         asyncio.run(git.import_into(into, zone, today, watch, rewritten=opts.rewritten))
 
     return run
@@ -208,7 +208,7 @@ def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Wo
         )
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, SOURCE, _now)
+        into = ImportedMap(description, history, store, SOURCE, _now())
         asyncio.run(import_folder(into, folder, its_day, watch))
 
     return run
@@ -227,7 +227,7 @@ def _of_kedamadiff(description: MapDescription, place: str, opts: Namespace) -> 
                 description,
                 history,
                 store,
-                _now,
+                _now(),
                 layer=opts.layer,
             )
             job.run(watch)

@@ -24,7 +24,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
     from tileharvest.history.database import History
@@ -76,13 +76,13 @@ class ImportedMap:
         history: History,
         store: TileStore,
         source: str,
-        clock: Callable[[], datetime],
+        now: datetime,
     ) -> None:
         """`source` is the name of the snapshots' source, as `ImportedDay` has it."""
         self._description = description
         self._history = history
         self._source = source
-        self._clock = clock
+        self._now = now
         self._store = store
         self._stored_bytes = 0
         """The bytes of the day that were not in the store before."""
@@ -133,7 +133,7 @@ class ImportedMap:
                 source=self._source,
                 state=state,
                 day=day,
-                imported=self._clock(),
+                imported=self._now,
                 renderer=site.site.renderer,
                 layers=layers,
                 tiles=tiles,

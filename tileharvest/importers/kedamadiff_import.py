@@ -25,7 +25,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import date, datetime
 
     from tileharvest.history.database import History
@@ -55,7 +55,7 @@ class KedamaDiffImport:
     description: MapDescription
     history: History
     store: TileStore
-    clock: Callable[[], datetime]
+    now: datetime
     layer: str | None = None
     """The layer of the archive's tiles. None: the map's only layer, or the one that the archive names."""
     outside: int = 0
@@ -73,7 +73,7 @@ class KedamaDiffImport:
         known = self._known()
         name = self._layer_name(known)
         done = imported_days(self.history, self.description.name, self.archive.source)
-        today = self.clock().astimezone(self.description.zone_info).date()
+        today = self.now.astimezone(self.description.zone_info).date()
         watch.expects(self.archive.count())
         is_any = bool(done)
         for day, records in self.archive.days():
@@ -117,7 +117,7 @@ class KedamaDiffImport:
                 # A missing image may be found again. The state then differs, and the day is imported anew.
                 state=f"{state}, {missing} missing" if missing else state,
                 day=day,
-                imported=self.clock(),
+                imported=self.now,
                 renderer=self._renderer(known),
                 layers=[layer],
                 tiles=[ImportedTile(name, one.tile, image, Validator(one.etag)) for one, image in images],

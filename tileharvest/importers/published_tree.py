@@ -40,36 +40,30 @@ class PublishedTree:
     costs nothing, and all changed tiles come in one pack.
     """
 
-    def __init__(
-        self,
-        harvest: Harvest,
-        entry: GitEntry,
-        folder: Path,
-        agent: str,
-        check: Callable[[], None],
-        *,
-        is_limited: bool = False,
-    ) -> None:
-        """`folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent of its
-        requests. `check` is called again and again during a fetch, and an error that it raises ends the
-        fetch.
-
-        If the bytes of a run are limited (`is_limited`), changed tiles come in several packs, small ones
-        first. Each pack is recorded before the next one is fetched.
-        """
+    def __init__(self, harvest: Harvest, *, is_limited: bool = False) -> None:
+        """If the bytes of a run are limited (`is_limited`), changed tiles come in several packs, small ones
+        first. Each pack is recorded before the next one is fetched."""
         self._harvest = harvest
-        self._entry = entry
-        self._folder = folder
-        self._agent = agent
-        self._check = check
         self._is_limited = is_limited
 
-    async def read(self, probe: Probe) -> Site:
+    async def read(
+        self, probe: Probe, entry: GitEntry, folder: Path, agent: str, check: Callable[[], None]
+    ) -> Site:
         """Fetches the newest commit without its tiles, and returns the site that `probe` reads from it.
 
-        Raises SiteError if the repository cannot be reached, or has no map in its folder.
+        `folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent of its
+        requests. `check` is called again and again during a fetch, and an error that it raises ends the
+        fetch. Raises SiteError if the repository cannot be reached, or has no map in its folder.
         """
-        self._found = await asyncio.to_thread(lambda: asyncio.run(self._read(probe)))
+
+        async def read() -> SnapshotSite:
+            self._snapshot = FetchedCommit(entry, folder, agent, self._harvest.traffic, check)
+            try:
+                return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
+            except UnrecognisedError as error:
+                raise self._snapshot.no_map(error) from None
+
+        self._found = await asyncio.to_thread(lambda: asyncio.run(read()))
         return self._found.site
 
     @property
@@ -103,15 +97,6 @@ class PublishedTree:
         """Keeps a result for each known tile that the commit does not list."""
         while missed := await self._harvest.unasked():
             await self._keep([(layer.name, tile) for layer, tile in missed])
-
-    async def _read(self, probe: Probe) -> SnapshotSite:
-        self._snapshot = FetchedCommit(
-            self._entry, self._folder, self._agent, self._harvest.traffic, self._check
-        )
-        try:
-            return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
-        except UnrecognisedError as error:
-            raise self._snapshot.no_map(error) from None
 
     def _listed(self) -> list[Place]:
         """Returns the kept tiles that the commit lists, coarse ones first. Of a layer that is larger than

@@ -413,9 +413,9 @@ class TileSpider(Spider):
         folder = data_folder(settings) / "git" / "harvest" / harvest.description.name
         agent, check = f"git {rules.user_agents[0]}", self.throttle.check
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
-        self._tree = PublishedTree(harvest, repository, folder, agent, check, is_limited=is_limited)
+        self._tree = PublishedTree(harvest, is_limited=is_limited)
         with noted(self.crawl.waits, f"the map's git repository {_UNTIL}"):
-            site = await self._tree.read(self.probe)
+            site = await self._tree.read(self.probe, repository, folder, agent, check)
         self._site_files = dict(self._tree.files)
         return site
 

@@ -205,9 +205,8 @@ def test_images_that_cannot_be_read_are_counted(world: World, tmp_path: Path) ->
     assert told.tiles == sum(one is not None and one.image is not None for one in there) - 1
 
 
-@pytest.mark.parametrize("ending", FORMS)
-def test_an_archive_without_an_image_that_can_be_read_is_none(tmp_path: Path, ending: str) -> None:
-    world, path = World(tmp_path / "world"), tmp_path / "out" / f"map{ending}"
+def test_an_archive_without_an_image_that_can_be_read_is_none(tmp_path: Path) -> None:
+    world, path = World(tmp_path / "world"), tmp_path / "out" / "map.pmtiles"
     world.harvest(FIRST, {Tile(0, 1, 1): noise(1)})
     shutil.rmtree(world.data / "tiles")
     path.parent.mkdir()

@@ -223,17 +223,21 @@ def test_a_damaged_file_of_addresses_is_named(tmp_path: Path) -> None:
         site.probed("dynmap")
 
 
-@pytest.mark.parametrize("wanted", ["world/flat", "world/flat_day"])
-def test_why_a_layer_by_day_is_refused_is_told_where_it_alone_is_kept(wanted: str) -> None:
-    read = parse_config(configuration(nightandday=True, mapzoomout=99), TILES, URL)
-    with pytest.raises(SiteError, match=r"layer 'world/flat'.*mapzoomout"):
+@pytest.mark.parametrize(
+    ("wanted", "far", "message"),
+    [
+        ("world/flat", False, r"layer 'world/flat'.*mapzoomout"),
+        ("world/flat_day", False, r"layer 'world/flat'.*mapzoomout"),
+        ("world/flat", True, r"layer 'world'.*center"),
+    ],
+)
+def test_why_a_layer_by_day_or_its_world_is_refused_is_told_where_it_alone_is_kept(
+    wanted: str, far: bool, message: str
+) -> None:
+    body = configuration(nightandday=True, mapzoomout=99)
+    read = parse_config(body.replace(b"-160.0", b'"far"') if far else body, TILES, URL)
+    with pytest.raises(SiteError, match=message):
         site_of("dynmap", MapDescription(name="m", url=PAGE, layers=(wanted,)), read, URL)
-
-
-def test_why_a_world_is_refused_is_told_where_one_of_its_layers_is_kept() -> None:
-    read = parse_config(configuration().replace(b"-160.0", b'"far"'), TILES, URL)
-    with pytest.raises(SiteError, match=r"layer 'world'.*center"):
-        site_of("dynmap", MapDescription(name="m", url=PAGE, layers=("world/flat",)), read, URL)
 
 
 def test_another_world_than_the_refused_one_is_no_layer_of_the_site() -> None:

@@ -104,24 +104,6 @@ def is_no_tile(url: str) -> bool:
     return url in LEFT_OVER or url.rsplit("/", 1)[1].startswith(("base.", "blank.", "zzzzz_"))
 
 
-def test_an_address_of_no_tile_is_none(drawn: Drawn) -> None:
-    for layer in drawn.layers:
-        folder, ending = layer.addresses.folder, layer.image_extension
-        for path in ("/", f"/x.{ending}", f"/base.{ending}", "/1/2.gif"):
-            assert layer.addresses.tile_of(f"{folder}{path}") is None
-        assert layer.addresses.tile_of(PAGE) is None
-
-
-def test_parents_and_children_of_published_tiles_agree(drawn: Drawn) -> None:
-    for layer in drawn.layers:
-        pyramid = layer.pyramid
-        for tile in drawn.tiles(layer):
-            assert pyramid.first <= tile.zoom <= 0
-            assert tile in pyramid.range_at(tile.zoom)
-            if tile.zoom > pyramid.first:
-                assert tile in pyramid.children(pyramid.parent(tile))
-
-
 def test_a_walk_comes_to_every_tile_whose_parents_are_published(drawn: Drawn) -> None:
     for layer in drawn.layers:
         tiles, walk = drawn.tiles(layer), Walk(layer.pyramid)

@@ -103,14 +103,6 @@ def test_body_that_is_no_image_is_refused_with_what_it_is(body, message):
         identify(body)
 
 
-def test_real_tiles_are_images(shared_maps):
-    blobs = sorted((shared_maps / "antworld" / "blobs").iterdir())[:40]
-    for blob in blobs:
-        body = blob.read_bytes()
-        if body.startswith(b"\x89PNG"):
-            assert identify(body).sha1 == blob.name
-
-
 def webp_of(width: int, height: int) -> bytes:
     """36 bytes that say they are an image of one colour, of this size: a lossless WebP (RFC 9649)."""
     sides = (width - 1) | (height - 1) << 14

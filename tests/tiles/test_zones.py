@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.zones import Zone
 
 zones = st.builds(
@@ -52,23 +51,10 @@ def test_tiles_at_another_zoom_are_those_that_share_ground(zone, zoom):
     assert {(x, y) for x in found.columns for y in found.rows} == expected
 
 
-@given(zones)
-def test_tiles_at_its_own_zoom_are_the_counted_ones(zone):
-    assert zone.tiles_at(zone.zoom) == zone.tiles()
-
-
-@pytest.mark.parametrize(("width", "height"), [(0, 1), (1, 0), (-3, 2)])
-def test_zone_without_tiles_is_refused(width, height):
-    with pytest.raises(ValueError, match="empty"):
-        Zone(center=(0, 0), width=width, height=height, zoom=0)
-
-
-def test_zone_at_a_zoom_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="deepest"):
-        Zone(center=(0, 0), width=1, height=1, zoom=1)
-
-
-def test_zone_of_one_tile_is_that_tile():
-    tiles = Zone(center=(3, 5), width=1, height=1, zoom=0).tiles()
-    assert Tile(0, 3, 5) in tiles
-    assert len(tiles) == 1
+@pytest.mark.parametrize(
+    ("width", "height", "zoom", "message"),
+    [(0, 1, 0, "empty"), (1, 0, 0, "empty"), (-3, 2, 0, "empty"), (1, 1, 1, "deepest")],
+)
+def test_a_zone_without_tiles_or_of_no_zoom_is_refused(width, height, zoom, message):
+    with pytest.raises(ValueError, match=message):
+        Zone(center=(0, 0), width=width, height=height, zoom=zoom)

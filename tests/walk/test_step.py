@@ -50,6 +50,7 @@ def step(
         (DOUBTED, AUDITED, Step(skips=True)),
         (None, ON_WALK, Step(seen=AS_IT_WAS)),
         (None, LATE, Step()),
+        (Mark('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
     ],
 )
 def test_an_unchanged_tile(mark: Mark | None, asked: Asked, expected: Step) -> None:

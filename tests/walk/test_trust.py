@@ -7,7 +7,7 @@ import pytest
 from tileharvest.tiles.questions import IN_FULL, ON_WALK, Asked
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import Mark, remember, vouches
+from tileharvest.walk.trust import Mark, remember
 
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 SAME, DATED = Validator('"a"', NOON), '"6027bf40-1e240"'
@@ -41,11 +41,6 @@ OTHER = Mark('"b"', MORNING, is_trusted=True)
 )
 def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, is_same):
     assert Mark(*mark, is_trusted=True).is_of(Validator(*seen)) is is_same
-
-
-@pytest.mark.parametrize(("mark", "may"), [(TRUSTED, True), (DOUBTED, False), (OTHER, False), (None, False)])
-def test_only_below_a_trusted_tile_may_be_skipped(mark, may):
-    assert vouches(mark, SAME) is may
 
 
 @pytest.mark.parametrize(

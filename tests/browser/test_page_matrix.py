@@ -1,7 +1,7 @@
 """What the page promises on each screen, in each language and in light and dark colours: by pairs.
 
-All other modules look at 1280 x 800 pixels, light and in English. In each cell a person goes through the
-promises in one window, whose document stays. A failed test's name tells its cell.
+All other modules look at 1280 x 800 pixels, light and in English. In each cell a person looks at the
+promises one after the other. The name of a failed test has its cell.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
@@ -17,7 +16,7 @@ from playwright.sync_api import expect
 from tests.browser.screen import Screen, Spot, move_fingers
 from tests.browser.test_page_links import spot_of
 from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, GROWING, tile
-from tests.browser.windows import fail_if_wrong, has_failed, take_pictures, window
+from tests.browser.windows import window
 from tests.viewer.building import FIRST as BEGUN
 from tests.viewer.building import MAP
 from tests.viewer.building import SECOND as TURNED
@@ -25,7 +24,7 @@ from tests.viewer.building import SECOND as TURNED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
     from tests.browser.viewed_maps import PublishedDays, Viewer
     from tests.browser.windows import Window
@@ -69,10 +68,9 @@ CELLS: Final = (
 class CellScreen(Screen):
     """The viewer in a cell, as a person has it who does one thing after the other."""
 
-    def __init__(self, opened: Window, viewer: Viewer, cell: Cell) -> None:
-        super().__init__(opened.page, viewer)
+    def __init__(self, page: Page, viewer: Viewer, cell: Cell) -> None:
+        super().__init__(page, viewer)
         self.cell = cell
-        self.watch = opened.watch
 
     def say(self, english: str, chinese: str) -> str:
         """What the cell's language has of the two."""
@@ -85,17 +83,8 @@ class CellScreen(Screen):
         return self.say(f"{name} {of_month}, {year}", f"{year}年{month}月{of_month}日")
 
     def show(self, spot: Spot | None = MIDDLE, **look: str) -> None:
-        """Follow a link to antworld, and wait until the map is drawn there. No panel stays open."""
-        look = {"map": "antworld", **look, **(spot.look if spot else {})}
-        if self.part("panel-close").is_visible():
-            self.part("panel-close").click()
-        if self.page.url == "about:blank":
-            self.open(None, **look)
-        elif {**self.look(), "layer": ""} == {**look, "layer": ""}:
-            self.await_map()
-        else:
-            self.page.evaluate("(hash) => { location.hash = hash; }", f"#{urlencode(look)}")
-            self.await_look(**look)
+        """Open antworld, unless another map is named."""
+        self.open(spot, **{"map": "antworld", **look})
 
     def touch(self, x: float, y: float) -> None:
         """Click there, or tap with a finger."""
@@ -134,18 +123,9 @@ def screen(
     viewer: Viewer,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[CellScreen]:
-    """The cell's window as the test before has left it; after a failure it begins anew."""
     cell, opened = cell_window
-    yield CellScreen(opened, viewer, cell)
-    if has_failed(request.node) or opened.watch.wrong():
-        take_pictures([opened.page], tmp_path_factory, request.node)
-        opened.page.unroute_all()
-        opened.page.goto("about:blank")
-    try:
-        fail_if_wrong(opened.watch)
-        assert opened.watch.unanswered() == []
-    finally:
-        opened.watch.clear()
+    with opened.lent_to(request.node, tmp_path_factory) as page:
+        yield CellScreen(page, viewer, cell)
 
 
 def test_a_story_goes_back_to_before_the_map_grew(screen: CellScreen) -> None:
@@ -275,7 +255,6 @@ def test_an_area_has_a_page_that_fits(screen: CellScreen, named: Viewer) -> None
     expect(page.locator("#left-day")).to_have_text(screen.day_in_words(str(BEGUN)))
     expect(page.locator("#right-day")).to_have_text(screen.day_in_words(str(TURNED)))
     assert "x=15.5&z=15.5" in page.url
-    page.goto("about:blank")
 
 
 def test_a_link_that_unfolds_shows_the_map_and_the_time_alone_in_a_frame(screen: CellScreen) -> None:
@@ -287,4 +266,3 @@ def test_a_link_that_unfolds_shows_the_map_and_the_time_alone_in_a_frame(screen:
     for hidden in ("brand", "go-to", "modes", "share"):
         expect(screen.part(hidden)).to_be_hidden()
     assert screen.part("map").bounding_box() == pytest.approx(screen.part("stage").bounding_box(), abs=1)
-    screen.page.goto("about:blank")

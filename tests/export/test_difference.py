@@ -138,7 +138,7 @@ def test_lists_name_the_blocks_of_each_tile(flat: World, tmp_path: Path) -> None
     """The tile of column -2 and row 1 has the blocks -16 to -9 and 8 to 15."""
     with History.open_read_only(f"sqlite:///{flat.history_file}") as history:
         excerpt = between(history, FIRST, SECOND)
-        for ending in ("json", "csv", "geojson"):
+        for ending in ("json", "csv"):
             size = write_list(excerpt, tmp_path / f"diff.{ending}", Count())
             assert size == (tmp_path / f"diff.{ending}").stat().st_size
     (row,) = json.loads((tmp_path / "diff.json").read_text("utf-8"))
@@ -152,10 +152,6 @@ def test_lists_name_the_blocks_of_each_tile(flat: World, tmp_path: Path) -> None
     }
     with (tmp_path / "diff.csv").open(encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()}]
-    (feature,) = json.loads((tmp_path / "diff.geojson").read_text("utf-8"))["features"]
-    assert feature["properties"] == row
-    ring = [[-16, -16], [-8, -16], [-8, -8], [-16, -8], [-16, -16]]
-    assert feature["geometry"] == {"type": "Polygon", "coordinates": [ring]}
 
 
 def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> None:

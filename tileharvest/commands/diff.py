@@ -37,7 +37,7 @@ class Command(ExportCommand, ScrapyCommand):
     summary = "Show what changed between two days, as a picture and a list"
     details = (
         "A FILE that ends with .png, .jpg, .webp, .avif or .tif is a picture: what has changed in its"
-        " colours, all else faded, new and gone tiles outlined. One that ends with .json, .csv or .geojson is"
+        " colours, all else faded, new and gone tiles outlined. One that ends with .json or .csv is"
         f" a list of the changed tiles with their blocks. Without a FILE it says how many there are. {BLANK}"
     )
     examples = ("my-server 2026-11-01 2026-12-01", "my-server 2026-11-01 2026-12-01 new.png new.csv")

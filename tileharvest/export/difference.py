@@ -24,9 +24,8 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-    from typing import TextIO
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from tileharvest.pictures.composer import Composition, PastLayer
     from tileharvest.store.port import TileStore
 
-LISTS: Final = (".json", ".csv", ".geojson")
+LISTS: Final = (".json", ".csv")
 """The endings of files for lists."""
 _COLUMNS: Final = 16
 """The columns of tiles whose differences are in memory at once. They have 16,000 tiles of a square map of
@@ -160,30 +159,22 @@ def write_difference(
 def write_list(excerpt: Excerpt, path: Path, watch: Watch, most_bytes: int | None = None) -> int:
     """Writes a list of the changed tiles, with their blocks, in the format that the file's name says. Returns
     the file's bytes. Raises TileHarvestError."""
-    rows = map(_Places(excerpt).row, Differences(excerpt).all())
+    rows = (_row(excerpt, one) for one in Differences(excerpt).all())
     with made_whole(path, watch, most_bytes) as target:
         text = io.TextIOWrapper(target.file, "utf-8", newline="")
         if path.suffix.lower() == ".csv":
-            writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore")
+            writer = csv.DictWriter(text, COLUMNS)
             writer.writeheader()
             writer.writerows(rows)
-        elif path.suffix.lower() == ".json":
-            _write_members(text, "[", ({key: row[key] for key in COLUMNS} for row in rows), "]")
         else:
-            head = '{"type": "FeatureCollection", "features": ['
-            _write_members(text, head, map(_feature, rows), "]}")
+            # Row by row, so that memory never holds all of them.
+            text.write("[")
+            for number, row in enumerate(rows):
+                text.write(("," if number else "") + "\n" + json.dumps(row))
+            text.write("\n]\n")
         text.flush()
         text.detach()
     return path.stat().st_size
-
-
-def _write_members(text: TextIO, head: str, members: Iterable[Any], end: str) -> None:
-    """Writes a JSON value member by member, so that memory never holds all of them."""
-    text.write(head)
-    text.writelines(
-        ("," if number else "") + "\n" + json.dumps(member) for number, member in enumerate(members)
-    )
-    text.write(f"\n{end}\n")
 
 
 COLUMNS: Final = ("tile", "change", "west", "north", "east", "south", "before", "now")
@@ -191,45 +182,13 @@ COLUMNS: Final = ("tile", "change", "west", "north", "east", "south", "before", 
 degrees on a map of the earth. `before` and `now` are the names of images in the store."""
 
 
-class _Places:
-    """The places of tiles in the world."""
-
-    def __init__(self, excerpt: Excerpt) -> None:
-        described = excerpt.described
-        self._factor = excerpt.layer.factor
-        self._projection = described.projection
-        self._is_on_earth = is_on_earth(described, excerpt.map.renderer)
-
-    def row(self, one: Difference) -> dict[str, Any]:
-        """Returns the row of a tile. Its `corners` are pairs of east and north, counterclockwise."""
-        row: dict[str, Any] = {"tile": str(one.tile), "change": one.change.value}
-        row |= {"before": one.before, "now": one.now}
-        if self._projection is None:
-            return {**dict.fromkeys(COLUMNS), **row, "corners": None}
-        ground = Ground.of(TileRange.of(one.tile), self._factor)
-        edges: list[float] = [*ground.blocks(self._projection)]
-        if self._is_on_earth:
-            west, north, east, south = ground.places(self._projection)
+def _row(excerpt: Excerpt, one: Difference) -> dict[str, Any]:
+    described = excerpt.described
+    edges: list[float | None] = [None] * 4
+    if described.projection is not None:
+        ground = Ground.of(TileRange.of(one.tile), excerpt.layer.factor)
+        edges = [*ground.blocks(described.projection)]
+        if is_on_earth(described, excerpt.map.renderer):
+            west, north, east, south = ground.places(described.projection)
             edges = [round(value, 7) for value in (west, latitude_of(north), east, latitude_of(south))]
-        corners = [
-            self._projection.place_at(x, y)
-            for x, y in (
-                (ground.west, ground.south),
-                (ground.east, ground.south),
-                (ground.east, ground.north),
-                (ground.west, ground.north),
-            )
-        ]
-        row |= dict(zip(("west", "north", "east", "south"), edges, strict=True))
-        return {**row, "corners": [[x, latitude_of(z) if self._is_on_earth else -z] for x, z in corners]}
-
-
-def _feature(row: dict[str, Any]) -> dict[str, Any]:
-    """Returns a row as a feature of GeoJSON (RFC 7946). Its coordinates are blocks east and north of the
-    origin, so that north is up, or longitude and latitude on a map of the earth."""
-    corners = row["corners"]
-    geometry = None
-    if corners is not None:
-        ring = [[round(number, 7) for number in corner] for corner in [*corners, corners[0]]]
-        geometry = {"type": "Polygon", "coordinates": [ring]}
-    return {"type": "Feature", "geometry": geometry, "properties": {key: row[key] for key in COLUMNS}}
+    return dict(zip(COLUMNS, (str(one.tile), one.change.value, *edges, one.before, one.now), strict=True))

@@ -290,11 +290,12 @@ def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History)
     assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1}
 
 
-def test_a_later_harvest_that_kept_other_tiles_tells_nothing_of_what_it_did_not_record(
-    history: History,
+@pytest.mark.parametrize(("walk", "kept"), [("full", "a zone"), ("share", "everything")])
+def test_a_later_harvest_that_did_not_ask_for_every_tile_says_nothing_of_what_it_did_not_record(
+    history: History, walk: str, kept: str
 ) -> None:
     harvest = began(history)
-    harvest.note_walk("full", "first", kept="a zone")
+    harvest.note_walk(walk, "for a test", kept=kept)
     record(harvest, [found("add", A)])
     ended(harvest)
     only(history, BEFORE, of(B, b"hut"), kept="everything")

@@ -290,13 +290,15 @@ _LAST_DAY: Final = (
     .join_from(harvests, maps, maps.c.id == harvests.c.map)
     .where(maps.c.name == bindparam("of_map"), harvests.c.day < bindparam("on_day"))
 )
+_NO_CLAIM: Final = (*PARTIAL, "share")
+"""The walks of harvests that did not ask for every tile. One with `share` left out most empty places."""
 _CLAIM: Final = (
     select(harvests.c.id, harvests.c.day)
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(
         harvest_layers.c.layer == bindparam("in_layer"),
         harvests.c.id != bindparam("but"),
-        is_finished(harvests, but=PARTIAL),
+        is_finished(harvests, but=_NO_CLAIM),
         harvests.c.day >= bindparam("from_day"),
         # If `which` is null, each harvest is compared with itself, so that all of them count.
         or_(

@@ -1,4 +1,4 @@
-"""How far a layer may reach before its walk is ended."""
+"""How far a layer may reach before a harvest stops."""
 
 from __future__ import annotations
 

@@ -563,7 +563,8 @@ class Scheduler(BaseScheduler):
         before, self.orders = self.orders, orders
         if self._crawl.throttle is not None:
             self._crawl.throttle.pause(is_paused=orders.paused is not None)
-        harvest, spider_name = self._crawl.harvest, self._crawler.spidercls.name
+        # The spiders of `add` and `plan` have no name, so that Scrapy does not list them.
+        harvest, spider_name = self._crawl.harvest, getattr(self._crawler.spidercls, "name", "")
         kind, name = ("spider", spider_name) if harvest is None else ("map", harvest.description.name)
         if orders.stop != self._stop_before:
             self._stop_before = orders.stop

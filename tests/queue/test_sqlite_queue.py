@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AFRESH = "start afresh with -a fresh=1"
+AFRESH = "start afresh with --fresh, or a spider with -a fresh=1"
 
 
 @pytest.fixture

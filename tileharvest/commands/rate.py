@@ -47,9 +47,9 @@ class Command(ProjectCommand, ScrapyCommand):
             words = f"{asks} at its own rate: {_in_words(own)}; none is set by hand"
         else:
             words = (
-                f"{asks} at {_in_words(by_hand)}, as set by hand, until {program()} rate {owner.name} {_OWN};"
-                f" its own rate: {_in_words(own)}. Where its host, robots.txt or quiet hours ask for less,"
-                " that holds"
+                f"{asks} at {_in_words(by_hand)}, as set by hand, until"
+                f" `{program()} rate {owner.name} {_OWN}`; its own rate: {_in_words(own)}. Where its host,"
+                " robots.txt or quiet hours ask for less, that holds"
             )
         result = {
             owner.kind: opts.name,

@@ -107,7 +107,8 @@ def decode(body: bytes) -> QueuedRequest:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise CodecError(
             f"a queued request cannot be read: {error}. It was not made, and nothing of it was run; this"
-            f" program reads version {VERSION}; run again with -a fresh=1, which asks for everything"
+            f" program reads version {VERSION}; run again with --fresh, or a spider with -a fresh=1, which"
+            " asks for everything"
         ) from None
 
 

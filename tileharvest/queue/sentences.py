@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-AFRESH: Final = "start afresh with -a fresh=1"
+AFRESH: Final = "start afresh with --fresh, or a spider with -a fresh=1"
 """The way out if a queue cannot be used. Nothing is lost, because the history has what was harvested:
 requests are only made again."""
 

@@ -64,7 +64,7 @@ def refuse_company(
     if is_fresh and others:
         raise QueueError(
             f"a crawl cannot start afresh while others work on it: {_named(others)}; nothing was changed;"
-            " let them end or stop them, or start without -a fresh=1 to work with them"
+            " let them end or stop them, or leave out --fresh or -a fresh=1 to work with them"
         )
 
 

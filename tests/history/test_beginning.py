@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,45 +9,21 @@ from tests.history.making import DAY, END, LATER, START, B, began, ended, found,
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
+from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
 
-SITE = Layer(
-    "night",
-    Pyramid(7),
-    "webp",
-    tile_size=(256, 256),
-    north_direction=3,
-    world="world - nether",
-    background="#1a1a1a",
-    spawn=(10, 64, -20),
-    projection=Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5), 62.0),
-    rendered=1_613_196_000,
-)
 
-
-def described(history: History, *layers: Layer) -> list[dict[str, object]]:
-    begin(
-        history,
-        Beginning(
-            map_name="world",
-            segment="2021-02-13",
-            day=DAY,
-            started=START,
-            renderer="overviewer",
-            layers=layers,
-        ),
-    )
-    with history.reading() as connection:
-        rows = connection.exec_driver_sql("SELECT * FROM harvest_layers ORDER BY layer").mappings()
-        return [dict(row) for row in rows]
+def described(history: History, *layers: Layer) -> dict[str, int]:
+    """The depths of the layers after a harvest was begun or continued with these."""
+    begin(history, Beginning("world", DAY.isoformat(), DAY, START, "overviewer", layers))
+    return {one.name: one.latest.depth for one in map_outline(history, "world").layers}
 
 
 def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> None:
@@ -154,33 +129,13 @@ def test_a_day_without_versions_does_not_bar_an_earlier_one(history: History) ->
     assert began(history, DAY).day == DAY
 
 
-def test_what_the_site_says_of_a_layer_is_kept(history: History) -> None:
-    (row,) = described(history, SITE)
-    assert row == {
-        "harvest": 1,
-        "layer": 1,
-        "depth": 7,
-        "image_extension": "webp",
-        "tile_width": 256,
-        "tile_height": 256,
-        "north_direction": 3,
-        "world": "world - nether",
-        "background": "#1a1a1a",
-        "spawn_x": 10,
-        "spawn_y": 64,
-        "spawn_z": -20,
-        "rendered": 1_613_196_000,
-        "projection": '{"x":[1.0,0.0,0.0,8.0],"y":[0.0,0.0,-1.0,0.5],"height":62.0}',
-    }
-
-
 def test_a_continued_harvest_takes_what_the_site_says_now(history: History) -> None:
-    described(history, SITE)
-    rows = described(history, replace(SITE, pyramid=Pyramid(8)), Layer("new", Pyramid(2), "png"))
-    assert [row["depth"] for row in rows] == [8, 2]
+    described(history, Layer("day", Pyramid(7), "png"))
+    now = described(history, Layer("day", Pyramid(8), "png"), Layer("new", Pyramid(2), "png"))
+    assert now == {"day": 8, "new": 2}
 
 
-@pytest.mark.parametrize("layers", [[], [SITE, SITE]])
+@pytest.mark.parametrize("layers", [[], [Layer("day", Pyramid(7), "png")] * 2])
 def test_a_harvest_has_each_layer_once(history: History, layers: list[Layer]) -> None:
     with pytest.raises(ValueError, match="at least one layer, and each once"):
         described(history, *layers)

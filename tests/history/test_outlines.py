@@ -9,7 +9,6 @@ import pytest
 
 from tests.history.making import DAY, END, LATER, START, A, began, ended, found, image_of, record
 from tests.history.random_world import LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
-from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, brief_outlines, map_outline
@@ -56,20 +55,11 @@ def descriptions(history: History) -> list[tuple[date, int]]:
     return [(day, said.depth) for day, said in layer.descriptions.items()]
 
 
-def test_a_history_without_maps_has_no_names(history: History) -> None:
-    assert brief_outlines(history) == {}
-
-
 def test_the_names_of_maps_come_in_order(history: History) -> None:
+    assert brief_outlines(history) == {}
     for name in ("world", "nether", "end"):
         began(history, name=name)
     assert list(brief_outlines(history)) == ["end", "nether", "world"]
-
-
-def test_an_unknown_map_is_refused_with_the_names_of_the_others(history: History) -> None:
-    began(history)
-    with pytest.raises(HistoryError, match="no map 'wrold'; it has 'world'"):
-        map_outline(history, "wrold")
 
 
 def test_a_map_is_outlined(history: History) -> None:

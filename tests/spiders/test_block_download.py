@@ -322,6 +322,21 @@ def test_every_403_of_a_row_that_turns_out_to_be_a_limit_is_left() -> None:
     asyncio.run(run())
 
 
+def test_a_host_that_asks_for_a_rest_gets_it_and_the_tiles_that_have_not_started_are_left() -> None:
+    async def run() -> None:
+        async with stage(concurrency=1) as site:
+            (_, first), *_ = Block(LAYER, 0, 0, -1, 0b111).tiles()
+            site.answers[site.path(first)] = (
+                b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n"
+            )
+            response = await site.ask(0b111)
+            assert response.asked == 0b1
+            assert site.throttle.held is not None
+            assert site.throttle.held.reason is Reason.RESTING
+
+    asyncio.run(run())
+
+
 def test_a_redirect_into_a_network_of_ours_is_not_followed() -> None:
     async def run() -> None:
         async with stage() as site:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import time
 from contextlib import suppress
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 MAP: Final = "world"
 DAY: Final = "2021-02-13"
 CRAWL: Final = ("crawl", "overviewer", "-a", f"map={MAP}")
-HARVEST: Final = ("harvest", MAP)
-"""The same, with an exit status that tells how it went."""
-
 _LOOK: Final = 0.01
 """Seconds between two looks at what other processes do, at least."""
 
@@ -53,11 +49,6 @@ class Worker:
         status = self.process.poll()
         assert status is not None, "it has not ended"
         return status
-
-    @property
-    def errors(self) -> list[str]:
-        """The errors in the worker's log, without their times and the names of their loggers."""
-        return re.findall(r"^(?:.*\] )?(?:ERROR|CRITICAL): (.*)", self.log, re.MULTILINE)
 
     def freeze(self) -> bool:
         """Stops the process. Returns True when it stands still, and False if it has ended before."""

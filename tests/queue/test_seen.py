@@ -48,7 +48,7 @@ def test_it_warns_once_for_each_growth_and_what_was_seen_does_not_make_it_grow(c
 @pytest.mark.parametrize(
     ("expected", "rate", "said"),
     [(0, 1e-6, "full at once"), (-1, 1e-6, "full at once")]
-    + [(10, rate, "no probability") for rate in (0, 1, -0.5, float("nan"))],
+    + [(10, rate, "not a probability") for rate in (0, 1, -0.5, float("nan"))],
 )
 def test_filter_that_cannot_be_is_refused(expected, rate, said):
     with pytest.raises(ValueError, match=said):

@@ -70,7 +70,7 @@ class MapThrottle:
         local_time: Callable[[], datetime],
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`process` is the throttle's name of this process. A share that is not extended `lasts` so many
+        """`process` is the throttle's name of this process. A share that is not extended ends after `lasts`
         seconds. `local_time` gives the present time in the map's zone, and `clock` seconds since 1970. The
         traffic counts requests and bytes, and the time while nothing holds them back."""
         self.host = rules.host
@@ -219,17 +219,17 @@ class MapThrottle:
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
-        included, gets True for so many seconds."""
+        included, gets True for these seconds."""
         probe = Limit(PROBE, seconds)
         return (await self._throttle.reserve(host, 1, (probe,), self._clock(), horizon=0.0)).number == 1
 
     def adapt(self, spacing: float) -> None:
-        """Keeps so many seconds between two requests until it is told otherwise, or more."""
+        """Keeps at least these seconds between two requests until it is told otherwise."""
         self._adapted = Gap.of(min(spacing, LONGEST))
         self._gaps.clear()
 
     def slow_down(self, spacing: float) -> None:
-        """Keeps so many seconds between two requests from now on, or more."""
+        """Keeps at least these seconds between two requests from now on."""
         self._slowed = self._slowed.at_least(Gap.of(min(spacing, LONGEST)))
         self._gaps.clear()
 

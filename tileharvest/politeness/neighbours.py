@@ -17,7 +17,7 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 def network_of(address: str) -> str | None:
     """Returns the kind of network to which an IP address belongs, or None for the internet.
 
-    Raises ValueError for a text that is no IP address.
+    Raises ValueError for a text that is not an IP address.
     """
     # A zone, such as `%eth0`, is known to this computer alone.
     ip = ip_address(address.partition("%")[0])

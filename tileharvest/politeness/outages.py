@@ -121,7 +121,7 @@ class HostHealth:
         return pause
 
     def asked_to_wait(self, seconds: float) -> None:
-        """Makes the next pause at least so long, as the host has asked for."""
+        """Makes the next pause at least as long as the host has asked for."""
         self._pause = max(self._pause, seconds)
 
     def following_pause(self, now: float) -> float:

@@ -41,7 +41,7 @@ class Robots:
     @classmethod
     def of(cls, origin: str, content: bytes) -> Robots:
         """Returns the rules in the robots.txt of a site, such as `https://map.example.net:8443`. An answer
-        that is no robots.txt, such as an HTML page, allows everything."""
+        that is something else, such as an HTML page, allows everything."""
         text = content[:_MOST].decode("utf-8-sig", errors="ignore")
         rules = Protego.parse(text)
         forbids = any(_FORBIDS.match(line) for line in text.splitlines())

@@ -99,11 +99,11 @@ class Throttle(Protocol):
     async def reserve(
         self, host: str, number: int, limits: Sequence[Limit], now: float, horizon: float = HORIZON
     ) -> Reservation:
-        """Reserves at most so many starts, by `reserve`. While the host rests there are none."""
+        """Reserves at most `number` starts, by `reserve`. While the host rests there are none."""
         ...
 
     async def rest(self, host: str, seconds: float, now: float) -> None:
-        """Lets nobody start at the host for so many seconds. Of several rests the last one to end counts."""
+        """Lets nobody start at the host for these seconds. Of several rests the last one to end counts."""
         ...
 
     async def share(self, host: str, own: Share, places: Places, now: float) -> int:
@@ -130,7 +130,7 @@ class Throttle(Protocol):
 def reserve(
     times: Mapping[str, float], limits: Sequence[Limit], number: int, now: float, horizon: float = HORIZON
 ) -> tuple[Reservation, dict[str, float]]:
-    """Returns a reservation of at most so many starts, and the times that have changed with it.
+    """Returns a reservation of at most `number` starts, and the times that have changed with it.
 
     `times` has by limit its last start, and when the rest ends. This is GCRA without bursts: the gap is read
     when the next start is reserved, so that another rate counts at once. Nothing is reserved further ahead

@@ -27,7 +27,7 @@ class Wait:
     """When the wait ends at the latest. None if nobody knows."""
 
     def is_long(self, now: float) -> bool:
-        """Returns whether the wait has lasted for so long that a person should hear of it."""
+        """Returns whether the wait has lasted long enough for a person to hear of it."""
         return now - self.since >= WORTH_A_WORD
 
     def until_in_words(self, now: float, moment: datetime) -> str | None:

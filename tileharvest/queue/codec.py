@@ -33,8 +33,8 @@ _DEEPEST: Final = 64
 
 
 class CodecError(ValueError):
-    """A request has a value that JSON does not give back as it was, or bytes are no request that this program
-    may make. In the second case nothing of them was run."""
+    """A request has a value that JSON does not give back as it was, or bytes are not a request that this
+    program may make. In the second case nothing of them was run."""
 
 
 class QueuedRequest(

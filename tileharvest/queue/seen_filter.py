@@ -30,7 +30,7 @@ class SeenFilter:
         if expected < 1:
             raise ValueError(f"a filter for {expected} requests would be full at once")
         if not 0 < error_rate < 1:
-            raise ValueError(f"error rate {error_rate} is no probability between 0 and 1")
+            raise ValueError(f"error rate {error_rate} is not a probability between 0 and 1")
         self._expected = expected
         self._full: list[BloomFilter] = []
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)

@@ -35,7 +35,7 @@ class Segment:
     name: str
     begins: datetime
     ends: datetime | None
-    """The very instant at which the next segment begins. None if there is no next one."""
+    """The very instant at which the next segment begins. None for the last segment."""
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -95,7 +95,7 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
 
 
 def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date], str]) -> Segment:
-    """Returns a segment of so many days of the zone, from local midnight to local midnight.
+    """Returns a segment of whole days of the zone, from local midnight to local midnight.
 
     `named` makes the segment's name of its first day. A day that loses or gains an hour is one segment of 23
     or 25 hours. If the clocks skip midnight, the day begins when they jump. A day that they skip has no
@@ -112,7 +112,7 @@ def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date
 
 
 def _hours_around(utc: datetime, hours: int, prefix: str) -> Segment:
-    """Returns a segment of so many hours. They are counted from 1970-01-01 in UTC, whatever the clocks of the
+    """Returns a segment of whole hours. They are counted from 1970-01-01 in UTC, whatever the clocks of the
     zone do. Its name begins with the prefix."""
     length = hours * _HOUR
     begins = utc - (utc - _UNIX_EPOCH) % length
@@ -127,7 +127,7 @@ def _week_name(monday: date) -> str:
 
 def _in_utc(moment: datetime) -> datetime:
     if moment.tzinfo is None:
-        raise ValueError(f"{moment} is no moment: it has no time zone")
+        raise ValueError(f"{moment} has no time zone")
     return moment.astimezone(UTC)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARNING}
-"""The log levels of ends that are no errors."""
+"""The log levels of ends that are not errors."""
 
 _ATTRIBUTE: Final = "tileharvest"
 """The name of the crawler's attribute that holds its crawl."""
@@ -139,7 +139,7 @@ class Crawl:
 
     def wait(self) -> Wait | None:
         """Returns what has held the crawl up for some seconds, or None if the crawl makes progress. Call this
-        every second. A pause by a person and quiet hours are no waits, because they are shown elsewhere."""
+        every second. A pause by a person and quiet hours do not count, because they are shown elsewhere."""
         now, traffic = asyncio.get_running_loop().time(), self.traffic
         results = 0 if self.harvest is None else sum(self.harvest.tally.values())
         got = traffic.requests, traffic.received_bytes, results

@@ -63,7 +63,7 @@ class Scheduling:
     segments_kept: int
     """The segments whose seen requests are remembered, the present one included."""
     close_when_waiting: float | None
-    """The spider stays if the next delayed request is due within so many seconds. None if it always stays."""
+    """The spider stays if the next delayed request is due within these seconds. None: it always stays."""
     stay: bool
     """Whether the spider stays when nothing is left."""
     fresh: bool

@@ -52,7 +52,7 @@ def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     def make() -> Worker:
         if request.param == "local":
             locks = tmp_path / "queues"
-            leases: Any = LocalMapLeases(locks, lambda name: Lock(locks, name).is_taken())
+            leases: Any = LocalMapLeases(locks)
         else:
             leases = RedisMapLeases({"url": request.getfixturevalue("redis").socket_url})
         made.append(Worker(leases))
@@ -135,7 +135,7 @@ def test_on_one_machine_a_map_whose_queue_is_worked_on_counts_as_leased(tmp_path
     locks = tmp_path / "queues"
     lock = Lock(locks, "a")
     lock.take()
-    one = Worker(LocalMapLeases(locks, lambda name: Lock(locks, name).is_taken()))
+    one = Worker(LocalMapLeases(locks))
     assert one.acquire("a", "b") == MapLease("b", 0)
     lock.drop()
     assert one.acquire("a", "b") == MapLease("a", 0)

@@ -9,7 +9,6 @@ from tileharvest.errors import BudgetError, DaySpentError
 from tileharvest.maps.budgets import OF_DAY, PARTS, Budget, bytes_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tileharvest.history.costs import Cost
@@ -54,14 +53,7 @@ TO_BEGIN: Final = 2
 """Requests before the first tile: robots.txt and the map's configuration."""
 
 
-def check_room(
-    folder: Path,
-    least: int,
-    coming: int = 0,
-    *,
-    is_all_kept: bool = True,
-    free: Callable[[Path], int] = lambda place: shutil.disk_usage(place).free,
-) -> None:
+def check_room(folder: Path, least: int, coming: int = 0, *, is_all_kept: bool = True) -> None:
     """Raises BudgetError if fewer than `least` bytes would be free after `coming` more bytes.
 
     The disk is that of the folder, or of the nearest folder above it that exists. The error gets
@@ -70,7 +62,7 @@ def check_room(
     place = folder
     while not place.exists() and place != place.parent:
         place = place.parent
-    left = free(place)
+    left = shutil.disk_usage(place).free
     if left - coming < least:
         raise BudgetError(
             f"only {bytes_in_words(left)} are free in {folder}, and min_free is {bytes_in_words(least)}: the"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.politeness.lock import Lock
-from tileharvest.queue.sqlite.queue import queue_errors
+from tileharvest.queue.sqlite.queue import file_stem, queue_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -70,8 +70,9 @@ class LocalMapLeases:
     leased, too, if another process works on its queue without a lease; nobody can join it, because such a
     queue has one worker. Each process knows only what has failed at itself."""
 
-    def __init__(self, folder: Path, is_worked_on: Callable[[str], bool]) -> None:
-        self._folder, self._is_worked_on = folder, is_worked_on
+    def __init__(self, folder: Path) -> None:
+        """`folder` is that of the queues."""
+        self._folder = folder
         self._held: dict[str, Lock] = {}
         self._failed: dict[str, tuple[int, float]] = {}
         """By map: how often in a row it has failed, and before when it is left alone."""
@@ -84,7 +85,8 @@ class LocalMapLeases:
             failures, again = self._failed.get(name, (0, now))
             lock = Lock(self._folder, f"map {name}")
             is_left_alone = 0 < again - now < _LONGEST
-            if name not in self._held and not is_left_alone and not self._is_worked_on(name):
+            is_worked_on = Lock(self._folder, file_stem(name)).is_taken()
+            if name not in self._held and not is_left_alone and not is_worked_on:
                 with queue_errors(f"{self._folder}"):
                     is_free = lock.take()
                 if is_free:

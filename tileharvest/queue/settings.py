@@ -6,7 +6,7 @@ import asyncio
 import glob
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from scrapy.utils.misc import load_object
 
@@ -18,7 +18,7 @@ from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import PUSHED, SILENT
 from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.sqlite.queue import SqliteQueue, notes_in
+from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem, notes_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -138,7 +138,7 @@ def shared_throttle(
 def map_leases(settings: BaseSettings) -> MapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
-        return LocalMapLeases(data_folder(settings) / "queues", lambda name: has_local_worker(settings, name))
+        return LocalMapLeases(data_folder(settings) / "queues")
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
 
@@ -158,7 +158,7 @@ def has_queue(settings: BaseSettings, name: str) -> bool:
 
 def queue_names(settings: BaseSettings, begins: str) -> list[str]:
     """Returns the names of the queues in files that begin with this text, the newest first."""
-    files = data_folder(settings).glob(f"queues/{glob.escape(_quoted(begins))}*.sqlite")
+    files = data_folder(settings).glob(f"queues/{glob.escape(file_stem(begins))}*.sqlite")
     newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
     return [unquote(file.stem) for file in newest]
 
@@ -257,8 +257,4 @@ def workers_on(settings: BaseSettings, name: str) -> int:
 
 
 def _queue_file(settings: BaseSettings, name: str) -> Path:
-    return data_folder(settings) / "queues" / f"{_quoted(name)}.sqlite"
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe=" :@+,=")
+    return data_folder(settings) / "queues" / f"{file_stem(name)}.sqlite"

@@ -6,9 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from tileharvest.politeness.throttle import HORIZON, Limit, Reservation
+from tileharvest.queue.settings import shared_throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+
+    from scrapy.settings import BaseSettings
 
     from tileharvest.maps.rates import Gap
     from tileharvest.politeness.throttle import Throttle
@@ -24,9 +27,9 @@ class Pace:
     throttle for each of them.
     """
 
-    def __init__(self, made: Callable[[], tuple[Throttle, RedisLink | None]]) -> None:
-        """`made` makes the throttle and the link that it needs, which are opened when a rate is first set."""
-        self._made = made
+    def __init__(self, settings: BaseSettings) -> None:
+        """The throttle that the settings name is opened when a rate is first set."""
+        self._settings = settings
         self._throttle: Throttle | None = None
         self._link: RedisLink | None = None
         self._starts: dict[str, Reservation] = {}
@@ -42,7 +45,7 @@ class Pace:
         if self.rate is None:
             return
         if self._throttle is None:
-            self._throttle, self._link = self._made()
+            self._throttle, self._link = shared_throttle(self._settings)
             if self._link is not None:
                 await self._link.open()
             await self._throttle.open()

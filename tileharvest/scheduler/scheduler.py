@@ -24,7 +24,6 @@ from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import PUSHED, Changes, Counts, Demand, End, Entry, Exchanged, Failure
 from tileharvest.queue.sentences import is_unanswered
-from tileharvest.queue.settings import shared_throttle
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
@@ -99,7 +98,7 @@ class Scheduler(BaseScheduler):
         self._looking: asyncio.Task[None] | None = None
         self.orders = Orders()
         """What a person has ordered, as of the last look."""
-        self._pace = Pace(lambda: shared_throttle(crawler.settings))
+        self._pace = Pace(crawler.settings)
         """The pace at which requests of other spiders than those of tiles start."""
         self._stop_before: str | None = None
         """The order to stop that was given before the crawl began."""

@@ -10,6 +10,7 @@ from contextvars import copy_context
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import quote
 
 from tileharvest.errors import ExitStatus, QueueError, program
 from tileharvest.politeness.lock import Lock
@@ -447,6 +448,11 @@ class SqliteQueue:
         for name in names:
             self._forget(name)
         return names
+
+
+def file_stem(name: str) -> str:
+    """Returns the name of a queue's file, without its ending, and of the lock of its worker."""
+    return quote(name, safe=" :@+,=")
 
 
 def notes_in(file: Path, segment: str) -> Mapping[str, str]:

@@ -25,16 +25,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, case, delete, select, update
+from sqlalchemy import Date, Integer, bindparam, case, delete, exists, literal_column, select, update
 
-from tileharvest.history.new_versions import record_versions
 from tileharvest.history.remembered import marks_of, remember
 from tileharvest.history.schema import (
     BLOCK,
+    BLOCK_LEVELS,
     MASKS,
     TILE,
     VERSION,
     blocks,
+    changes,
     failures,
     insert_into,
     is_block,
@@ -59,7 +60,9 @@ if TYPE_CHECKING:
     from datetime import date
 
     from sqlalchemy import Connection
+    from sqlalchemy.dialects.postgresql import Insert
 
+    from tileharvest.history.schema import Row
     from tileharvest.tiles.results import TileResult
 
 
@@ -163,6 +166,34 @@ _RENEW: Final = (
 )
 
 
+def _count_changes() -> Insert:
+    """Returns the statement that counts a changed tile in its block, unless the tile has a version of the day
+    already."""
+    place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
+    day = bindparam("its_day", type_=Date)
+    known = exists().where(is_tile(versions), versions.c.day == day)
+    first = select(*place, day, literal_column("1")).where(~known)
+    counting = insert_into(changes).from_select(list(changes.c.keys()), first)
+    return counting.on_conflict_do_update(
+        index_elements=list(changes.primary_key.columns),
+        set_={"tiles": changes.c.tiles + counting.excluded.tiles},
+    )
+
+
+def _point_at_versions() -> Insert:
+    new = select(*(versions.c[name] for name in (*TILE, "id"))).where(
+        is_tile(versions), versions.c.day == bindparam("its_day", type_=Date)
+    )
+    pointing = insert_into(tiles).from_select([*TILE, "version"], new)
+    return pointing.on_conflict_do_update(
+        index_elements=[tiles.c[name] for name in TILE], set_={"version": pointing.excluded.version}
+    )
+
+
+_COUNT_CHANGES: Final = _count_changes()
+_POINT_AT_VERSIONS: Final = _point_at_versions()
+
+
 def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
     """Returns what is known of the block's 64 places, whatever its mask.
 
@@ -247,6 +278,24 @@ def _latest(connection: Connection, layer: int, block: Block) -> Sequence[Any]:
     place = {"its_layer": layer, "its_zoom": block.zoom, "y_from": area.y_from, "y_to": area.y_to}
     columns = {f"x_{number}": x for number, x in enumerate(area.columns)}
     return connection.execute(_LATEST, place | columns).all()
+
+
+def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
+    """Writes rows of `version_row`, each of another tile. A row replaces that of the same tile and day.
+
+    The written versions become the latest ones of their tiles.
+    """
+    if not rows:
+        return
+    places = [{f"its_{name}": row[name] for name in (*TILE, "day")} for row in rows]
+    changed = []
+    for its in places:
+        block = Tile(its["its_zoom"], its["its_x"], its["its_y"]).ancestor(BLOCK_LEVELS)
+        changed.append({**its, "block_x": block.x, "block_y": block.y})
+    # This comes before the versions are written: a tile with a version of this day is counted already.
+    connection.execute(_COUNT_CHANGES, changed)
+    connection.execute(replace_into(versions, *TILE, "day"), rows)
+    connection.execute(_POINT_AT_VERSIONS, places)
 
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:

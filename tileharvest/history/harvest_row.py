@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
+from tileharvest.history.blocks import record_versions
 from tileharvest.history.change_indexes import store_indexes
 from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.new_versions import record_versions
 from tileharvest.history.outlines import layer_row, own_map_id
 from tileharvest.history.proofs import prove_layers
 from tileharvest.history.results import ITS_LAYERS, count_outcomes, found_by

@@ -130,6 +130,21 @@ def test_a_later_day_goes_on_with_what_an_unfinished_harvest_has_not_asked(tmp_p
     asyncio.run(run())
 
 
+def test_what_has_failed_is_asked_on_the_next_day_however_empty_it_is_around(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with opened(tmp_path, DAY, site=canvas(128)) as harvest:
+            blocks = [block for block, _ in harvest.first()]
+            await find_nothing(harvest, blocks[20:])
+            for block in blocks[:20]:
+                found = FoundBlock({Outcome.FAILED: 1, Outcome.NOTHING: block.mask - 1}, reasons={0: "500"})
+                await harvest.keep(block, found, {}, again=False)
+            await harvest.finish()
+        async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(128)) as harvest:
+            assert {block for block, _ in harvest.first()} >= set(blocks[:20])
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("keys", [{"walk": "full"}, {"again": True}])
 def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -> None:
     async def run() -> None:

@@ -55,6 +55,8 @@ class BlockResults:
         self.row: int = row.row
         self.present: int = row.present
         """The tiles whose latest version is not gone."""
+        self.failing: int = row.failing
+        """The tiles whose last result is a failure."""
         self.harvest: int | None = row.harvest
         """The last harvest that has asked in the block."""
         self._row = row
@@ -161,7 +163,7 @@ def earlier_blocks(
     changed = {(x, y): count for x, y, count in connection.execute(_DAYS_OF_CHANGE, its)}
     return {
         (one.column, one.row): EarlierBlock(
-            days.get(one.harvest), one.reached, one.present, changed.get(one.cover[1:], 0)
+            days.get(one.harvest), one.reached & ~one.failing, one.present, changed.get(one.cover[1:], 0)
         )
         for one, _ in found_in(connection, harvest, layer, areas)
     }

@@ -25,7 +25,7 @@ class EarlierBlock(NamedTuple):
     day: date | None
     """The day of the last harvest that has asked in the block. None if it is not known, or is under way."""
     asked: int
-    """The tiles that were ever asked."""
+    """The tiles that were ever asked, without those that have failed since."""
     present: int
     """The tiles that exist by their latest versions."""
     days: int

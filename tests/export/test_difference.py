@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image, ImageDraw
 
 from tests.export.island import CHANGED, GONE, NEW, picture
-from tests.export.watching import Count, most_bytes_of_a_file
+from tests.export.watching import Count
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
-from tileharvest.errors import TileHarvestError
 from tileharvest.export.difference import Differences, changed_pixels, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of
@@ -25,8 +23,8 @@ from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import date
+    from pathlib import Path
 
 GREEN: Final = (0, 200, 60, 255)
 RED: Final = (230, 30, 30, 255)
@@ -92,22 +90,6 @@ def test_neighbours_that_are_new_have_one_outline(tmp_path: Path) -> None:
     expected = Image.new("RGBA", (2 * SIZE, SIZE), (9, 9, 9, 255))
     ImageDraw.Draw(expected).rectangle((0, 0, 2 * SIZE - 1, SIZE - 1), outline=GREEN)
     assert found.crop((0, SIZE, 2 * SIZE, 2 * SIZE)).tobytes() == expected.tobytes()
-
-
-@pytest.mark.parametrize("name", ["diff.png", "diff.json"])
-def test_a_full_disk_leaves_the_file_from_before(
-    world: World, history: History, tmp_path: Path, name: str
-) -> None:
-    path, excerpt = tmp_path / name, between(history, FIRST, SECOND)
-    path.write_bytes(b"before")
-    sheet = sheet_of(excerpt, Path("diff.png"), 0, None)
-    write: dict[str, Callable[[], object]] = {
-        "diff.json": lambda: write_list(excerpt, path, Count()),
-        "diff.png": lambda: write_difference(sheet, path, world.store, Count(), None),
-    }
-    with most_bytes_of_a_file(100), pytest.raises(TileHarvestError, match="the disk is full"):
-        write[name]()
-    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {name: b"before"}
 
 
 def test_what_changed_and_changed_back_is_no_difference(tmp_path: Path) -> None:

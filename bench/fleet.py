@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,20 +40,6 @@ _FIRST_DAY: Final = date(2024, 1, 2)
 _DURABLE: Final = ("--appendonly", "yes", "--appendfsync", "everysec")
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
-    """One measured walk down the whole map."""
-
-    workers: int
-    tiles_per_second: float
-    """From the end of the first tenth of the tiles, by which all workers have long come, to the last tile."""
-    cpu_per_thousand: float
-    """CPU seconds of all workers per 1,000 tiles, start-up included."""
-    rss: float
-    """The most memory that one worker held, in MB of 2^20 bytes."""
-    redis_commands_per_tile: float
-
-
 def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -> dict[str, Any]:
     """Measures a walk with each number of workers."""
     folder.mkdir()
@@ -79,21 +64,24 @@ def measure(folder: Path, console: Console, tiles: int, fleets: Sequence[int]) -
                 )
             tenth = len(heads) // 10
             walks.append(
-                Walk(
-                    workers,
-                    (len(heads) - tenth) / (heads[-1] - heads[tenth]),
-                    sum(cpu for cpu, _ in costs) / len(heads) * 1000,
-                    max(rss for _, rss in costs),
-                    redis.ask("INFO", "stats")["total_commands_processed"] / len(heads),
-                )
+                {
+                    "workers": workers,
+                    # From the first tenth of the tiles on: all workers have long come by then.
+                    "tiles_per_second": (len(heads) - tenth) / (heads[-1] - heads[tenth]),
+                    "cpu_per_thousand": sum(cpu for cpu, _ in costs) / len(heads) * 1000,
+                    "rss": max(rss for _, rss in costs),
+                    "redis_commands_per_tile": redis.ask("INFO", "stats")["total_commands_processed"]
+                    / len(heads),
+                }
             )
     table = Table("workers", "tiles/s", "x one", "CPU ms per tile", "RSS MB", "Redis commands per tile")
-    for one in walks:
-        speed = (f"{one.tiles_per_second:,.0f}", f"{one.tiles_per_second / walks[0].tiles_per_second:.2f}")
-        cost = (f"{one.cpu_per_thousand:.3f}", f"{one.rss:.0f}", f"{one.redis_commands_per_tile:.2f}")
-        table.add_row(str(one.workers), *speed, *cost)
+    for workers, speed, cpu, rss, commands in (one.values() for one in walks):
+        times = speed / walks[0]["tiles_per_second"]
+        table.add_row(
+            str(workers), f"{speed:,.0f}", f"{times:.2f}", f"{cpu:.3f}", f"{rss:.0f}", f"{commands:.2f}"
+        )
     console.print(table)
-    return {"walks": [asdict(one) for one in walks]}
+    return {"walks": walks}
 
 
 def _walk(

@@ -49,7 +49,7 @@ class World:
             Rules(HOST, **{"concurrency": 4, **rules}),
             Traffic(clock=now),
             lasts=LASTS,
-            local_time=lambda: datetime.fromtimestamp(now(), UTC),
+            zone=UTC,
             clock=now,
         )
         await throttle.open(budget)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -122,7 +122,7 @@ async def stage(
     await shared.open()
     site.crawl.rules = rules
     site.throttle = site.crawl.throttle = MapThrottle(
-        shared, shared.process, "small", rules, site.crawl.traffic, lasts=300.0, local_time=_noon
+        shared, shared.process, "small", rules, site.crawl.traffic, lasts=300.0, zone=UTC
     )
     await site.throttle.open(budget or Budget())
     site.handler = TileDownloadHandler(crawler)
@@ -133,10 +133,6 @@ async def stage(
         await shared.close()
         server.close()
         await server.wait_closed()
-
-
-def _noon() -> datetime:
-    return datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 def test_a_block_returns_an_answer_for_each_of_its_tiles_over_few_connections() -> None:

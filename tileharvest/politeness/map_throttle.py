@@ -8,6 +8,7 @@ import random
 import time
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -28,7 +29,7 @@ from tileharvest.politeness.throttle import (
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
-    from datetime import datetime
+    from datetime import tzinfo
 
     from tileharvest.history.costs import Traffic
     from tileharvest.politeness.rules import Rules
@@ -67,11 +68,11 @@ class MapThrottle:
         traffic: Traffic,
         *,
         lasts: float,
-        local_time: Callable[[], datetime],
+        zone: tzinfo,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`process` is the throttle's name of this process. A share that is not extended ends after `lasts`
-        seconds. `local_time` gives the present time in the map's zone, and `clock` seconds since 1970. The
+        seconds. `zone` is the map's, and `clock` gives seconds since 1970. The
         traffic counts requests and bytes, and the time while nothing holds them back."""
         self.host = rules.host
         """The host in whose limits the map's requests count."""
@@ -88,7 +89,7 @@ class MapThrottle:
         """The host at which a request waits for its turn, and until when."""
         self._throttle, self._name, self._traffic = throttle, name, traffic
         self._worker = f"{process}:{next(_NUMBERS)}"
-        self._lasts, self._local_time, self._clock = lasts, local_time, clock
+        self._lasts, self._zone, self._clock = lasts, zone, clock
         self._rules = rules
         self._rate: Gap | None = None
         """The gap that a person has set in place of the map's own."""
@@ -153,7 +154,7 @@ class MapThrottle:
         await self._spend(Spent(untold, received, self._seconds_before + self._traffic.worked))
         now = self._clock()
         rest = await self._throttle.reserve(self.host, 0, (), now)
-        moment = self._local_time()
+        moment = self._moment()
         # The others may not have been told yet of a rest that this worker was asked for.
         self._rests_until = max(rest.start, self._rests_until)
         quiet_until = self._rules.quiet_until(moment) if self._rules.gap_at(moment) is None else None
@@ -236,6 +237,10 @@ class MapThrottle:
     def _keep_time(self) -> None:
         """Lets the time of the traffic stand still while anything holds requests back."""
         (self._traffic.resume if self.held is None else self._traffic.pause)()
+
+    def _moment(self) -> datetime:
+        """Returns the present time in the map's zone."""
+        return datetime.fromtimestamp(self._clock(), self._zone)
 
     # Places
 
@@ -371,7 +376,7 @@ class MapThrottle:
         if found is None:
             gaps = {"host": self._limits_at(host)[1]}
             if host == self.host:
-                gap = self._rules.gap_at(self._local_time(), by_hand=self._rate)
+                gap = self._rules.gap_at(self._moment(), by_hand=self._rate)
                 gaps[f"map {self._name}"] = (gap or NO_GAP).at_least(self._slowed).at_least(self._adapted)
             found = self._gaps[host] = {name: gap for name, gap in gaps.items() if gap}
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import glob
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 from urllib.parse import unquote
 
 from scrapy.utils.misc import load_object
@@ -21,7 +21,7 @@ from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem, notes_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
     from pathlib import Path
     from zoneinfo import ZoneInfo
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.redis.link import RedisLink
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
-
-    Result = TypeVar("Result")
 
 QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
 """The kinds of places where requests wait."""
@@ -199,7 +197,8 @@ async def orders_for_all(
 
     try:
         prefixes = [prefix_of(name) for name in names]
-        notes = await _ask_redis(settings, lambda client: notes_of(client, prefixes, PUSHED))
+        async with _redis_link(settings) as link:
+            notes = await link.attempt(lambda client: notes_of(client, prefixes, PUSHED))
     except QueueError as error:
         return {}, [error]
     return {name: Orders.read(found) for name, found in zip(names, notes, strict=True)}, []
@@ -210,18 +209,20 @@ async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[s
     from tileharvest.queue.redis.queue import prefix_of, workers_of  # noqa: PLC0415
 
     prefixes, silent = [prefix_of(name) for name in names], lease_seconds(settings)
-    found = await _ask_redis(settings, lambda client: workers_of(client, prefixes, silent))
+    async with _redis_link(settings) as link:
+        found = await link.attempt(lambda client: workers_of(client, prefixes, silent))
     return dict(zip(names, found, strict=True))
 
 
-async def _ask_redis(settings: BaseSettings, question: Callable[[Any], Awaitable[Result]]) -> Result:
+@asynccontextmanager
+async def _redis_link(settings: BaseSettings) -> AsyncIterator[RedisLink]:
     from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
 
     link = RedisLink(connection_parameters(settings), "the queues", _PATIENCE)
     await link.open()
     try:
-        return await link.attempt(question)
+        yield link
     finally:
         await link.close()
 

@@ -57,7 +57,7 @@ class CrawlThrottle:
             rules,
             crawl.traffic,
             lasts=lease_seconds(settings),
-            local_time=lambda: datetime.now(zone),
+            zone=zone,
         )
         self._is_closed = False
         self._said: Reason | None = None

@@ -63,4 +63,4 @@ HEALTHCHECK --interval=30s --timeout=10s --start-period=30s CMD ["python", "-m",
 # Scrapy stops tidily on the first SIGTERM: it finishes what is under way, and gives back what it has not begun.
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["/opt/tileharvest/container/start"]
-CMD ["list"]
+CMD ["run", "--serve"]

@@ -70,15 +70,6 @@ def has_pinned_packages_only(image: Image, folder: Path, stack: ExitStack) -> st
     return f"{len(here)} packages"
 
 
-def lists_its_spiders(image: Image, folder: Path, stack: ExitStack) -> str:
-    """It shows its spiders without a command, as with `list`:"""
-    with Container(image, [], {}) as container:
-        assert container.wait(START) == 0, container.output
-        spiders = container.output.split()
-    assert "overviewer" in spiders, spiders
-    return " ".join(spiders)
-
-
 def harvests(image: Image, folder: Path, stack: ExitStack) -> str:
     """`add` and `harvest` keep the demo's map in SQLite and a folder:"""
     stack.enter_context(servers.site(folder / "site", PROJECT))
@@ -111,21 +102,11 @@ def imports_from_git(image: Image, folder: Path, stack: ExitStack) -> str:
     return f"{TILES} tiles"
 
 
-def shows_the_past(image: Image, folder: Path, stack: ExitStack) -> str:
-    """`serve` answers, is healthy, and ends on SIGTERM:"""
-    with Container(image, ["serve"], {"/data": (folder / "data", "rw")}) as container:
-        # This is another address of the loopback: the viewer must listen on all.
-        await_(lambda: _ask("127.0.0.2", 8000, "/")[0] == 200, container, START, "the viewer answers")
-        status, answer = _ask("127.0.0.2", 8000, "/api/v1/maps/demo")
-        assert (status, len(json.loads(answer)["days"])) == (200, 1), answer
-        assert container.health() == (0, ""), container.health()
-        return _stopped(container, 5, {0})
-
-
 def harvests_and_shows(image: Image, folder: Path, stack: ExitStack) -> str:
     """One container with `run --serve` is a whole installation, is healthy, and ends on SIGTERM:"""
     words = ["run", "demo", "--serve"]
     with Container(image, words, {"/data": (folder / "data", "rw")}) as container:
+        # This is another address of the loopback: the viewer must listen on all.
         await_(lambda: _ask("127.0.0.2", 8000, "/")[0] == 200, container, START, "the viewer answers")
         await_(lambda: "nothing is due" in container.output, container, START, "it waits for tomorrow")
         assert container.health() == (0, ""), container.health()
@@ -193,10 +174,8 @@ def harvests_as_a_fleet(image: Image, folder: Path, stack: ExitStack) -> str:
 ALL: Final[Sequence[Check]] = (
     holds_only_the_program,
     has_pinned_packages_only,
-    lists_its_spiders,
     harvests,
     imports_from_git,
-    shows_the_past,
     harvests_and_shows,
     runs_jobs_of_scrapyd,
     harvests_as_a_fleet,

@@ -49,7 +49,7 @@ def named(tmp_path: Path) -> list[str]:
         ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
         (["film", MAP, "film.avi"], 2, "film.avi is not a name for a film"),
         (["publish", MAP, "out", "--days", "0"], 2, "--days 0 cannot be: write 1 or more"),
-        (["publish", MAP, "out", "--zooms", "5"], 2, "are no zooms: write them as -5..0"),
+        (["publish", MAP, "out", "--zooms", "5"], 2, "cannot be: write the zooms as -5..0"),
         ([*ARCHIVE, "map.zip", "--area=90000,90000,90001,90001"], 2, "nothing was there in this area; "),
     ],
 )

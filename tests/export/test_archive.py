@@ -239,7 +239,7 @@ def test_what_cannot_be_is_one_line(world: World, tmp_path: Path, monkeypatch: p
         (world, "map.tar", {}, "end it with .pmtiles, .mbtiles, .zip; nothing was made"),
         (world, "map.zip", {"area": "90000,90000,90001,90001"}, "nothing was there in this area"),
         (world, "map.zip", {}, "are too many for a zip, which takes 10; nothing was made"),
-        (narrow, "map.mbtiles", {}, "tiles of 8 x 16 pixels are no squares, which .mbtiles asks for"),
+        (narrow, "map.mbtiles", {}, "tiles of 8 x 16 pixels are not square, which .mbtiles asks for"),
     ]:
         with pytest.raises(ConfigurationError, match=re.escape(words)):
             archive(of, tmp_path / name, **wanted)

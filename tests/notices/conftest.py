@@ -9,7 +9,7 @@ from tests.viewer.building import MAP
 from tileharvest.history.database import History
 from tileharvest.notices.delivery import Target
 from tileharvest.notices.message import Report
-from tileharvest.notices.notice import tell
+from tileharvest.notices.notice import send_notice
 from tileharvest.notices.settings import Wishes
 from tileharvest.tiles.outcomes import Outcome
 
@@ -38,7 +38,7 @@ def told(received: Receiver) -> Callable[..., list[Posted]]:
         report = Report(MAP, day, {Outcome.UPDATED: 1}, error)
         wished = Wishes((Target(received.address()),), **{"occasions": ("change", "failure"), **wishes})
         address = url or f"sqlite:///{world.history_file}"
-        missed = tell(
+        missed = send_notice(
             report,
             str(day),
             wished,

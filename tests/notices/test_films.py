@@ -19,7 +19,7 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.maps.named_areas import NamedArea
 from tileharvest.notices.delivery import Target
 from tileharvest.notices.message import Report
-from tileharvest.notices.notice import tell
+from tileharvest.notices.notice import send_notice
 from tileharvest.notices.settings import Wishes
 from tileharvest.tiles.outcomes import Outcome
 
@@ -118,7 +118,9 @@ def test_a_message_goes_when_the_film_and_a_target_never_come_to_an_end(
     targets = Target(received.address()), Target(received.address("/hang"))
     url = f"sqlite:///{world.history_file}"
     wishes = Wishes(targets, ("change",), film_days=7)
-    missed = tell(report, "a", wishes, lambda: History.open_read_only(url), lambda: next(stores, silent), 6)
+    missed = send_notice(
+        report, "a", wishes, lambda: History.open_read_only(url), lambda: next(stores, silent), 6
+    )
     silent.ending.set()
     (late,) = missed
     assert late.startswith("json://... (")

@@ -134,7 +134,7 @@ class ArchivePlan:
         width, height = excerpt.tile_size
         if path.suffix.lower() != ".zip" and width != height:
             raise ConfigurationError(
-                f"tiles of {width} x {height} pixels are no squares, which {path.suffix} asks for;"
+                f"tiles of {width} x {height} pixels are not square, which {path.suffix} asks for;"
                 " nothing was made: choose .zip"
             )
         if path.suffix.lower() == ".zip" and counts.total() > _MOST_ZIPPED:

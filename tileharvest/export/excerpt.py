@@ -220,7 +220,7 @@ def zooms_between(zooms: Sequence[int], text: str | None) -> list[int]:
         return list(zooms)
     found = re.fullmatch(r"(0|-\d{1,2})?(\.\.)?(0|-\d{1,2})?", text, re.ASCII)
     if found is None or not (found[1] or found[3]) or (found[1] and found[3] and not found[2]):
-        raise ConfigurationError(f"--zooms {text} are no zooms: write them as -5..0")
+        raise ConfigurationError(f"--zooms {text} cannot be: write the zooms as -5..0")
     begin = int(found[1]) if found[1] else zooms[0]
     end = int(found[3]) if found[3] else (zooms[-1] if found[2] else begin)
     chosen = [zoom for zoom in zooms if begin <= zoom <= end]

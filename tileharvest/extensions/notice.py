@@ -71,7 +71,7 @@ class Notice:
 
     async def _notify(self) -> None:
         # Pictures take 30 ms to load, and few harvests send any.
-        from tileharvest.notices.notice import tell  # noqa: PLC0415
+        from tileharvest.notices.notice import send_notice  # noqa: PLC0415
 
         crawl, harvest, settings = self._crawl, self._harvest, self._settings
         if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
@@ -83,7 +83,7 @@ class Notice:
             return
 
         def send() -> list[str]:
-            return tell(
+            return send_notice(
                 report,
                 harvest.segment.name,
                 wishes,

@@ -95,7 +95,7 @@ class ArchiveFiles:
 
     def read(self, name: str) -> bytes | None:
         """Returns the bytes of a file, or None if there is no such file."""
-        with self._told(name):
+        with self._reading(name):
             try:
                 return bytes(obstore.get(self._store, self._prefix + name).bytes())
             except FileNotFoundError:
@@ -103,7 +103,7 @@ class ArchiveFiles:
 
     def has(self, name: str) -> bool:
         """Returns whether the file is there."""
-        with self._told(name):
+        with self._reading(name):
             try:
                 obstore.head(self._store, self._prefix + name)
             except FileNotFoundError:
@@ -112,18 +112,18 @@ class ArchiveFiles:
 
     def folders(self, name: str) -> list[str]:
         """Returns the names of the folders in a folder, sorted. Returns none if the folder is missing."""
-        with self._told(name):
+        with self._reading(name):
             found = obstore.list_with_delimiter(self._store, self._prefix + name)
         return sorted(folder.rstrip("/").rpartition("/")[2] for folder in found["common_prefixes"])
 
     def copy(self, name: str, target: Path) -> None:
         """Copies a file to `target`, a part at a time. The file must exist."""
-        with self._told(name), target.open("wb") as file:
+        with self._reading(name), target.open("wb") as file:
             for part in obstore.get(self._store, self._prefix + name).stream(min_chunk_size=_PART):
                 file.write(part)
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _reading(self, name: str) -> Iterator[None]:
         try:
             yield
         except (BaseError, OSError) as error:
@@ -294,7 +294,7 @@ def _day(text: str) -> date:
 
 
 def _quoted(etag: str | None) -> str | None:
-    """Returns an ETag with its quotes, which records that were mended by hand may lack."""
+    """Returns an ETag with its quotes, which records that a person has corrected may lack."""
     if not etag:
         return None
     return etag if etag.endswith('"') else f'"{etag}"'

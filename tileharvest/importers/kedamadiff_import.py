@@ -132,7 +132,7 @@ class KedamaDiffImport:
         self, day: date, records: Sequence[ArchivedTile], watch: ImportWatch
     ) -> tuple[list[tuple[ArchivedTile, Image]], int]:
         """Stores the images of the records. Returns each record that has one with its image, and the bytes
-        that were not in the store before. The watch is told of the others."""
+        that were not in the store before. The watch learns of the others."""
 
         def read(one: ArchivedTile) -> bytes | None:
             return self.archive.image(day, one.file)

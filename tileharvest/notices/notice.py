@@ -54,7 +54,7 @@ _LEAST: Final = 3.0
 """The least seconds for sending, however long the history took."""
 
 
-def tell(
+def send_notice(
     report: Report,
     segment: str,
     wishes: Wishes,

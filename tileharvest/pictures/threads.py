@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _Asked = TypeVar("_Asked")
-_Told = TypeVar("_Told")
+_Result = TypeVar("_Result")
 
 _DRAWING: Final = 4
 """The most threads that draw: each holds a tile or a strip in memory."""
@@ -39,8 +39,8 @@ def drawing_threads() -> AbstractContextManager[Executor]:
 
 
 def each_in_order(
-    pool: Executor, call: Callable[[_Asked], _Told], asked: Iterable[_Asked], most: int
-) -> Iterator[_Told]:
+    pool: Executor, call: Callable[[_Asked], _Result], asked: Iterable[_Asked], most: int
+) -> Iterator[_Result]:
     """Yields what the call returns for each value, in the order of the values.
 
     At most `most` calls are under way or wait at once, so memory does not grow with the number of values.

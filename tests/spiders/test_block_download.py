@@ -372,3 +372,14 @@ def test_after_a_signal_to_end_nothing_more_starts(
         await informed.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("attempt", "may_be"), [(1, False), (2, True)])
+def test_the_images_of_what_follows_from_a_lost_lease_may_be_stored_already(
+    attempt: int, may_be: bool
+) -> None:
+    block = Block(LAYER, 0, 0, -1, 0b11)
+    lease = {"id": 7, "attempt": attempt}
+    fetched = BlockRequest.of(block, "http://127.0.0.1/", meta={"lease": lease}).narrowed(0b1, method="GET")
+    assert (fetched.was_leased, fetched.may_be_stored) == (False, may_be)
+    assert fetched.narrowed(0b1).may_be_stored is may_be

@@ -34,7 +34,14 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
-from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult, Findings
+from tileharvest.spiders.blocks import (
+    AGAIN,
+    ATTEMPT,
+    BlockRequest,
+    BlockResponse,
+    BlockResult,
+    Findings,
+)
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
 from tileharvest.spiders.settings import behave, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
@@ -250,7 +257,7 @@ class TileSpider(Spider):
                 findings.found,
                 findings.bodies,
                 findings.spared_bytes,
-                again=request.was_leased,
+                again=request.may_be_stored,
             )
 
     def failed(self, failure: Failure) -> None:
@@ -541,7 +548,7 @@ class TileSpider(Spider):
                 if without is not None:
                     await self.harvest.keep_failed(without, failure.reason)
             else:
-                again.append(request.narrowed(request.block.mask, meta={_ONCE_MORE: True}))
+                again.append(request.narrowed(request.block.mask, meta={_ONCE_MORE: True, AGAIN: True}))
         is_any = self._enqueue(again)
         await scheduler.drop(failures)
         return is_any

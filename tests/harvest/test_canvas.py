@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 from PIL import Image as Pillow
 
-from tests.middlewares.making import DAY, LAYER, added, opened
+from tests.middlewares.making import DAY, LAYER, added, drawn, opened
 from tileharvest.errors import BudgetError
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.regions import Canvas
@@ -158,7 +158,7 @@ def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -
 
 
 def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_write(tmp_path: Path) -> None:
-    blank = added(Tile.at(0, 0, 0), b"blank" * 20)
+    blank = added(Tile.at(0, 0, 0), drawn("blank"))
     assert blank.image is not None
     keys = {"url": "http://canvas.example.net/{x}/{y}.png", "canvas": Canvas(tiles=(128, 128))}
 
@@ -172,14 +172,16 @@ def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_write(
         asyncio.run(run())
 
 
-def test_a_tile_of_another_size_than_the_others_is_kept_and_told_once(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_tile_of_another_size_than_the_others_is_kept_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_told: bool
 ) -> None:
     (layer,) = canvas(64).layers
-    site = Site("xyz", (dataclasses.replace(layer, tells_size=False),))
+    site = Site("xyz", (dataclasses.replace(layer, tells_size=is_told, tile_size=(16, 16)),))
+    keys = {"url": "http://canvas.example.net/{x}/{y}.png", "canvas": Canvas(tiles=(64, 64))}
 
     async def run() -> None:
-        async with opened(tmp_path, DAY, site=site) as harvest:
+        async with opened(tmp_path, DAY, site=site, **keys) as harvest:
             for column, pixels in enumerate((16, 16, 32, 8)):
                 body = BytesIO()
                 Pillow.new("L", (pixels, pixels), column).save(body, "PNG")
@@ -187,7 +189,7 @@ def test_a_tile_of_another_size_than_the_others_is_kept_and_told_once(
 
     asyncio.run(run())
     (line,) = [one.getMessage() for one in caplog.records if "pixels" in one.getMessage()]
-    assert "an image has 32 x 32 pixels, and those before it 16 x 16: it is kept" in line
+    assert "an image has 32 x 32 pixels, and the others 16 x 16: it is kept" in line
 
 
 def test_a_changed_tile_costs_less_than_200_bytes_of_history(tmp_path: Path) -> None:

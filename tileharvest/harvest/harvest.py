@@ -254,9 +254,12 @@ class Harvest:
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
         self._sizes: dict[str, Size | None] = {
-            layer.name: None for layer in site.layers if not layer.tells_size
+            layer.name: layer.tile_size if layer.tells_size else None
+            for layer in site.layers
+            if self.description.is_canvas or not layer.tells_size
         }
-        """The size of tiles that the site does not tell: that of the first image that this process finds."""
+        """The size of tiles whose images are looked at. None is that of the first image that this process
+        finds."""
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -454,7 +457,7 @@ class Harvest:
                 await self._ask(self._record.note_size, layer, size)
             elif size != usual:
                 _log.warning(
-                    "layer %s: an image has %d x %d pixels, and those before it %d x %d: it is kept as it is,"
+                    "layer %s: an image has %d x %d pixels, and the others %d x %d: it is kept as it is,"
                     " and shown as large as they are",
                     layer,
                     *size,

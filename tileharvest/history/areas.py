@@ -20,7 +20,7 @@ directly. For a range of columns it would also read the rows above and below the
 a range, because databases limit the number of parameters."""
 
 LARGEST: Final = (1 << 31) - 1
-"""The largest x and y. PostgreSQL's integers end here."""
+"""The largest x and y, and the largest column. PostgreSQL's integers end here."""
 
 IN_SLICES: Final = {"yield_per": 10_000}
 """The options of a query that may return as many rows as a map has tiles. At most 10,000 rows are in memory

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, select
 
-from tileharvest.history.areas import IN_SLICES
+from tileharvest.history.areas import IN_SLICES, LARGEST
 from tileharvest.history.schema import MASKS, blocks, changes, harvest_layers, harvests
 from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
 from tileharvest.tiles.outcomes import Outcome
@@ -42,8 +42,6 @@ _DAYS_OF_CHANGE: Final = (
     .where(changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
     .group_by(changes.c.x, changes.c.y)
 )
-_LARGEST: Final = (1 << 31) - 1
-"""The largest number of a column. PostgreSQL's integers end here."""
 
 
 class BlockResults:
@@ -171,7 +169,7 @@ def earlier_blocks(
 
 def _first(number: int) -> int:
     """Returns the column of the block of a tile's column, or as far out as a database's integers reach."""
-    return max(-_LARGEST, min(number >> 3, _LARGEST))
+    return max(-LARGEST, min(number >> 3, LARGEST))
 
 
 def count_outcomes(connection: Connection, harvest: int) -> dict[tuple[int, Outcome], int]:

@@ -28,10 +28,4 @@ def open_history_for_reading(settings: BaseSettings) -> History:
 
 def open_history_if_any(settings: BaseSettings) -> History | None:
     """Opens the history, or returns None if there is none yet."""
-    return open_history_for_reading(settings) if has_history(settings) else None
-
-
-def has_history(settings: BaseSettings) -> bool:
-    """Returns whether a first harvest has begun a history. Raises HistoryError if a server cannot be
-    asked."""
-    return History.is_begun(database_url(settings))
+    return open_history_for_reading(settings) if History.is_begun(database_url(settings)) else None

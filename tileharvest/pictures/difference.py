@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
@@ -20,13 +19,8 @@ _NOTICEABLE: Final = 12
 """The least difference of two cells that counts, of 255. Lossy images of the same thing differ by a few."""
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
-    """One side of the picture."""
-
-    heading: str
-    image: Image.Image
-    """RGB."""
+Half: TypeAlias = tuple[str, Image.Image]
+"""One side of a picture: its heading, and its image in RGB."""
 
 
 def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
@@ -47,12 +41,12 @@ def frame_around(differing: Image.Image) -> Image.Image:
 
 def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
     """Returns both halves below their headings, with the frame in each."""
-    width, height = before.image.size
+    width, height = before[1].size
     whole = Image.new("RGB", (2 * width + GAP, height + HEADING), _PAPER)
     frame = frame.crop((0, 0, width, height))
     draw = ImageDraw.Draw(whole)
-    for left, half in ((0, before), (width + GAP, after)):
-        whole.paste(half.image, (left, HEADING))
+    for left, (heading, image) in ((0, before), (width + GAP, after)):
+        whole.paste(image, (left, HEADING))
         whole.paste(_FRAME, (left, HEADING), frame)
-        draw.text((left + GAP, HEADING // 2), half.heading, _INK, ImageFont.load_default(_TEXT), "lm")
+        draw.text((left + GAP, HEADING // 2), heading, _INK, ImageFont.load_default(_TEXT), "lm")
     return whole

@@ -10,7 +10,7 @@ from PIL import Image
 
 from tileharvest.errors import StoreError
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.difference import CELL, Half, differing_cells, frame_around, side_by_side
+from tileharvest.pictures.difference import CELL, differing_cells, frame_around, side_by_side
 from tileharvest.pictures.pixels import UNREADABLE, background, limited
 from tileharvest.tiles.ground import Ground
 
@@ -165,8 +165,8 @@ def change_picture(
         old, new = (image.resize(size, Image.Resampling.BOX) for image in seen)
         differing = differing_cells(old, new)
         if differing.getbbox() is not None:
-            halves = Half("before" if before is None else str(before), old), Half(str(day), new)
-            return as_jpeg(side_by_side(*halves, frame_around(differing)))
+            heading = "before" if before is None else str(before)
+            return as_jpeg(side_by_side((heading, old), (str(day), new), frame_around(differing)))
     return None
 
 

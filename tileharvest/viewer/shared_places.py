@@ -18,7 +18,7 @@ from PIL import Image
 
 from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
-from tileharvest.pictures.difference import GAP, HEADING, Half, side_by_side
+from tileharvest.pictures.difference import GAP, HEADING, side_by_side
 from tileharvest.pictures.pixels import UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
@@ -264,7 +264,7 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
         raise damaged("place") from None
     if not is_pair:
         return as_jpeg(seen[0])
-    halves = [Half(str(day), image) for day, image in zip(place.days, seen, strict=True)]
+    halves = list(zip(map(str, place.days), seen, strict=True))
     return as_jpeg(side_by_side(halves[0], halves[1], Image.new("L", size)))
 
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from tests.export.island import CHANGED, GONE, NEW, picture
 from tests.export.watching import Count
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
-from tileharvest.export.difference import Differences, changed_pixels, write_difference, write_list
+from tileharvest.export.difference import all_differences, changed_pixels, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of
 from tileharvest.history.database import History
@@ -99,7 +99,7 @@ def test_what_changed_and_changed_back_is_no_difference(tmp_path: Path) -> None:
     world.harvest(SECOND, {CHANGED: green, GONE: green})
     world.harvest(THIRD, {CHANGED: red})
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        found = {one.tile: one.change for one in Differences(between(history, FIRST, THIRD)).all()}
+        found = {one.tile: one.change for one in all_differences(between(history, FIRST, THIRD))}
     assert found == {GONE: Change.CHANGED}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,6 @@ from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections import Counter
     from collections.abc import Sequence
 
     from tileharvest.export.excerpt import Excerpt
@@ -44,7 +44,7 @@ class Command(ExportCommand, ScrapyCommand):
     options = PLACE | ZOOM | PICTURE | FILE
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.export.difference import LISTS, Differences, write_list
+        from tileharvest.export.difference import LISTS, all_differences, write_list
         from tileharvest.export.picture_file import format_of
         from tileharvest.store.settings import open_store_for_reading
 
@@ -58,7 +58,7 @@ class Command(ExportCommand, ScrapyCommand):
             # All pictures are planned before the first file, so that a mistake leaves no file.
             store = open_store_for_reading(self.settings)
             drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
-            counts = Differences(excerpt).count()
+            counts = Counter(one.change for one in all_differences(excerpt))
             pixels = self._pixels(excerpt, store) if opts.json and excerpt.described.depth == 1 else {}
             files: list[dict[str, Any]] = []
             for place, path in enumerate(paths):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -51,33 +50,27 @@ class Difference(NamedTuple):
     now: str | None
 
 
-class Differences:
-    """The changed tiles of an excerpt between its first day and its last. May be used by several threads."""
+def compared_zoom(excerpt: Excerpt) -> int:
+    """Returns the zoom whose tiles are compared: the deepest one that the map kept by the first day."""
+    return excerpt.zooms()[0]
 
-    def __init__(self, excerpt: Excerpt) -> None:
-        self._excerpt = excerpt
-        self.zoom = excerpt.zooms()[0]
-        """The zoom whose tiles are compared: the deepest one that the map kept by the first day."""
 
-    def within(self, area: TileRange) -> Iterator[Difference]:
-        """Yields the changed tiles of an area of that zoom, in columns from left to right. Raises
-        HistoryError."""
-        excerpt = self._excerpt
-        for part in area.slices(MOST_COLUMNS):
-            found = differences(excerpt.history, excerpt.layer.id, part, excerpt.first, excerpt.last)
-            for tile, (before, now) in sorted(found.items()):
-                yield Difference(tile, Change.between(before, now), before, now)
+def differences_in(excerpt: Excerpt, area: TileRange) -> Iterator[Difference]:
+    """Yields the changed tiles of an area of that zoom between the excerpt's first day and its last, in
+    columns from left to right. May be called by several threads. Raises HistoryError."""
+    for part in area.slices(MOST_COLUMNS):
+        found = differences(excerpt.history, excerpt.layer.id, part, excerpt.first, excerpt.last)
+        for tile, (before, now) in sorted(found.items()):
+            yield Difference(tile, Change.between(before, now), before, now)
 
-    def all(self) -> Iterator[Difference]:
-        """Yields the changed tiles of the whole excerpt. Memory holds some columns of them."""
-        box = self._excerpt.box(self.zoom)
-        if box is not None:
-            for part in box.tiles(self.zoom, self._excerpt.tile_size).slices(_COLUMNS):
-                yield from self.within(part)
 
-    def count(self) -> Counter[Change]:
-        """Returns the number of tiles of each kind of change."""
-        return Counter(one.change for one in self.all())
+def all_differences(excerpt: Excerpt) -> Iterator[Difference]:
+    """Yields the changed tiles of the whole excerpt. Memory holds some columns of them."""
+    zoom = compared_zoom(excerpt)
+    box = excerpt.box(zoom)
+    if box is not None:
+        for part in box.tiles(zoom, excerpt.tile_size).slices(_COLUMNS):
+            yield from differences_in(excerpt, part)
 
 
 def changed_pixels(excerpt: Excerpt, store: TileStore) -> tuple[int, PixelBox | None]:
@@ -87,7 +80,7 @@ def changed_pixels(excerpt: Excerpt, store: TileStore) -> tuple[int, PixelBox | 
     Unpacks two images for each changed tile. Raises HistoryError, and one of `UNREADABLE`.
     """
     (width, height), count, boxes = excerpt.tile_size, 0, []
-    for one in Differences(excerpt).all():
+    for one in all_differences(excerpt):
         before, now = (
             Image.new("RGBA", (width, height)) if name is None else stored(store, name, (width, height))
             for name in (one.before, one.now)
@@ -119,7 +112,7 @@ def write_difference(
     file has at most `most_bytes`, or is not made. Raises TileHarvestError.
     """
     excerpt = sheet.excerpt
-    found, factor, size = Differences(excerpt), excerpt.layer.factor, excerpt.tile_size
+    zoom, factor, size = compared_zoom(excerpt), excerpt.layer.factor, excerpt.tile_size
     days = excerpt.past(sheet.zoom, excerpt.first), excerpt.past(sheet.zoom)
     damaged: set[Tile] = set()
 
@@ -136,7 +129,7 @@ def write_difference(
 
     def row(area: TileRange) -> Row:
         # The outlines of tiles at the edge depend on their neighbours outside.
-        near = found.within(area.at_zoom(found.zoom, factor).wider(1))
+        near = differences_in(excerpt, area.at_zoom(zoom, factor).wider(1))
         changes = {one.tile: one.change for one in near}
         cells: dict[Tile, list[Tile]] = {}
         for cell in changes:
@@ -159,7 +152,7 @@ def write_difference(
 def write_list(excerpt: Excerpt, path: Path, watch: Watch, most_bytes: int | None = None) -> int:
     """Writes a list of the changed tiles, with their blocks, in the format that the file's name says. Returns
     the file's bytes. Raises TileHarvestError."""
-    rows = (_row(excerpt, one) for one in Differences(excerpt).all())
+    rows = (_row(excerpt, one) for one in all_differences(excerpt))
     with made_whole(path, watch, most_bytes) as target:
         text = io.TextIOWrapper(target.file, "utf-8", newline="")
         if path.suffix.lower() == ".csv":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from PIL import Image
@@ -33,16 +32,6 @@ chunk's middle, and so the sea of a place that is as far east and north of it.""
 _WORLD: Final = "minecraft_overworld"
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
-    """A published day, as far as the files of a form show it."""
-
-    depth: int
-    drawn_at: int
-    """When the map was drawn, in seconds since 1970."""
-    tiles: Tiles
-
-
 class Form:
     """How one renderer publishes. It has no state."""
 
@@ -60,8 +49,8 @@ class Form:
         """Returns the path of a tile's file below the site's folder."""
         raise NotImplementedError
 
-    def files(self, day: Day) -> dict[str, str]:
-        """Returns the texts of all other files, by their paths."""
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
+        """Returns the texts of all other files, by their paths. `drawn_at` is in seconds since 1970."""
         raise NotImplementedError
 
     def bytes_of(self, tile: DrawnTile) -> bytes:
@@ -97,25 +86,25 @@ class OverviewerForm(SquareForm):
     folder = "world-day"
     first_digit = 0
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         tileset = {
             "name": "Day",
             "path": self.folder,
             "world": "world",
             "minZoom": 0,
-            "maxZoom": day.depth,
-            "zoomLevels": day.depth,
+            "maxZoom": depth,
+            "zoomLevels": depth,
             "defaultZoom": 1,
             "imgextension": "png",
             "bgcolor": "#1a1a1a",
-            "last_rendertime": day.drawn_at,
+            "last_rendertime": drawn_at,
             "spawn": _ON_OVERVIEWER,
             "north_direction": 0,
         }
         config = {
             "CONST": {"tileSize": TILE_SIDE},
             "worlds": ["world"],
-            "map": {"cacheTag": str(day.drawn_at), "north_direction": "lower-left"},
+            "map": {"cacheTag": str(drawn_at), "north_direction": "lower-left"},
             "tilesets": [tileset],
         }
         return {"overviewerConfig.js": f"var overviewerConfig = {json.dumps(config, indent=4)};\n"}
@@ -135,11 +124,11 @@ class MapcrafterForm(SquareForm):
     """How many tiles the map is moved down. Unmoved, the sea would be drawn 12 * (256 - 64) pixels below its
     middle."""
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         described = {
             "imageFormat": "png",
-            "lastRendered": [day.drawn_at, 0, 0, 0],
-            "maxZoom": day.depth,
+            "lastRendered": [drawn_at, 0, 0, 0],
+            "maxZoom": depth,
             "renderView": self.view,
             "rotations": [0],
             "textureSize": 12,
@@ -148,7 +137,7 @@ class MapcrafterForm(SquareForm):
             "worldName": "island",
         }
         offsets = [[0, self.tiles_down]] * 4
-        group = {"maxZoom": day.depth, "tileOffsets": offsets, "tileWidth": self.tile_width}
+        group = {"maxZoom": depth, "tileOffsets": offsets, "tileWidth": self.tile_width}
         maps, groups = {"map_island": described}, {"island": group}
         config = {"maps": maps, "mapsOrder": ["map_island"], "tileSetGroups": groups}
         return {
@@ -167,9 +156,9 @@ class SquaremapForm(Form):
     def path(self, tile: Tile, depth: int) -> str:
         return f"tiles/{_WORLD}/{depth - 1 + tile.zoom}/{tile.column}_{tile.row}.png"
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         world = {"name": _WORLD, "display_name": "minecraft:overworld", "type": "normal", "order": 0}
-        zoom = {"def": day.depth - 1, "max": day.depth - 1, "extra": 2}
+        zoom = {"def": depth - 1, "max": depth - 1, "extra": 2}
         settings = {"spawn": _FROM_ABOVE, "zoom": zoom}
         return {
             "tiles/settings.json": json.dumps({"worlds": [world], "ui": {"title": "squaremap - {world}"}}),
@@ -188,10 +177,10 @@ class Pl3xMapForm(Form):
     def path(self, tile: Tile, depth: int) -> str:
         return f"tiles/minecraft-overworld/{-tile.zoom}/basic/{tile.column}_{tile.row}.png"
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         styles = [{"value": "Basic", "label": "basic"}]
         world = {"name": "minecraft-overworld", "type": "overworld", "order": 0, "renderers": styles}
-        zoom = {"default": 0, "maxOut": day.depth - 1, "maxIn": 2}
+        zoom = {"default": 0, "maxOut": depth - 1, "maxIn": 2}
         settings = {"name": "minecraft-overworld", "spawn": _FROM_ABOVE, "zoom": zoom}
         site = {"format": "png", "worldSettings": [world]}
         return {
@@ -212,12 +201,12 @@ class BlueMapForm(Form):
         column, row = (("-" if one < 0 else "") + "/".join(str(abs(one))) for one in (tile.column, tile.row))
         return f"maps/island/tiles/{1 - tile.zoom}/x{column}/z{row}.png"
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         settings = {"version": "5.22", "mapDataRoot": "maps", "liveDataRoot": "maps", "maps": ["island"]}
         island = {
             "name": "The demo's island",
             "sorting": 0,
-            "lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": day.depth},
+            "lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": depth},
             "startPos": [*_FROM_ABOVE.values()],
         }
         return {
@@ -240,23 +229,23 @@ class UnminedForm(Form):
     """uNmINeD. A block is a pixel at its zoom 0, which is the deepest one."""
 
     renderer = "unmined"
-    cut = Cut(size=(256, 256), zooms=4, view=FROM_ABOVE, blanks=True)
+    cut = Cut(size=(256, 256), zooms=4, view=FROM_ABOVE)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
         x, y = tile.column, tile.row
         return f"tiles/zoom.{tile.zoom}/{x // 10}/{y // 10}/tile.{x}.{y}.png"
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         # A region is 512 blocks wide, and so is a tile of zoom -1. Their bits are written by 32 x 32.
-        regions = [(tile.column, tile.row) for tile in day.tiles if tile.zoom == -1]
+        regions = [(tile.column, tile.row) for tile in tiles if tile.zoom == -1]
         words: dict[tuple[int, int], list[int]] = {}
         for x, z in regions:
             words.setdefault((x // 32, z // 32), [0] * 256)[z % 32] |= 1 << x % 32
         groups = [f"{{ x: {x}, z: {z}, m: new Uint32Array({rows}) }}" for (x, z), rows in words.items()]
         xs, zs = [x for x, _ in regions], [z for _, z in regions]
         properties = (
-            f"minZoom: {1 - day.depth}", "maxZoom: 0", "defaultZoom: 0", 'imageFormat: "png"',
+            f"minZoom: {1 - depth}", "maxZoom: 0", "defaultZoom: 0", 'imageFormat: "png"',
             f"minRegionX: {min(xs)}", f"minRegionZ: {min(zs)}",
             f"maxRegionX: {max(xs)}", f"maxRegionZ: {max(zs)}",
             'worldName: "Island"', 'background: ""', "markers: new Array()",
@@ -283,14 +272,14 @@ class DynmapForm(Form):
         zoomed = f"{'z' * out}_" if out else ""
         return f"tiles/island/surface/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}.png"
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         surface = {
             "type": "HDMapType",
             "name": "surface",
             "prefix": "surface",
             "image-format": "png",
             "worldtomap": [12, 0, 12, 6, 12, -6, 0, 1, 0],
-            "mapzoomout": day.depth - 1,
+            "mapzoomout": depth - 1,
             "tilescale": 1,
         }
         center = dict(zip("xyz", SPAWN, strict=True))
@@ -315,12 +304,12 @@ class XyzForm(Form):
     def path(self, tile: Tile, depth: int) -> str:
         return f"tiles/{5 + tile.zoom}/{tile.column}/{tile.row}.png"
 
-    def files(self, day: Day) -> dict[str, str]:
+    def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         description = {
             "tilejson": "3.0.0",
             "name": "The demo's island",
             "tiles": ["tiles/{z}/{x}/{y}.png"],
-            "minzoom": 6 - day.depth,
+            "minzoom": 6 - depth,
             "maxzoom": 5,
             "bounds": [-180, -85.0511, 180, 85.0511],
         }

@@ -10,7 +10,7 @@ import os
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
-from tileharvest.demo.forms import FORMS, Day, SquareForm
+from tileharvest.demo.forms import FORMS, SquareForm
 from tileharvest.demo.pyramid import tiles_on, whole_map
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def publish(day: int, first_day: date, folder: Path, form: Form = FORMS["overvie
     if isinstance(form, SquareForm):
         images[f"{form.folder}/base.png"] = whole_map(day, form.cut)
     files = {path: (form.bytes_of(one), _drawn_at(first_day, one.drawn)) for path, one in images.items()}
-    files |= {path: (text.encode(), now) for path, text in form.files(Day(depth, now, tiles)).items()}
+    files |= {path: (text.encode(), now) for path, text in form.files(depth, now, tiles).items()}
     for path, (content, modified) in files.items():
         _write(folder / path, content, modified)
     for file in (folder / form.folder).rglob("*.png"):

@@ -53,8 +53,6 @@ class Cut:
     """The number of zooms. None: the map is a square around its middle, which becomes deeper as the world
     grows."""
     view: View = ASLANT
-    blanks: bool = False
-    """Whether all deepest tiles below a parent are published, even those that show nothing."""
     right: int = 0
     down: int = 0
     """`right` and `down` are the pixels from the origin of columns and rows to the middle of the map:
@@ -142,11 +140,6 @@ def _deepest(day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
         part = image.crop((x - left, y - upper, x - left + cut.size[0], y - upper + cut.size[1]))
         if part.getbbox() is not None:
             tiles[tile] = _drawn(part, day, before.get(tile), again=tile in drawn_again)
-    if cut.blanks:
-        blank = Image.new("RGBA", cut.size)
-        for parent in {tile.parent(cut.factor) for tile in tiles}:
-            for tile in parent.children(cut.factor):
-                tiles.setdefault(tile, _drawn(blank, day, before.get(tile), again=False))
     return tiles
 
 

@@ -82,23 +82,7 @@ def test_git_ends_when_the_program_that_fetches_is_killed(address: str, tmp_path
     assert packs(folder) == []
 
 
-def test_git_ends_when_the_watch_over_a_fetch_raises(address: str, tmp_path: Path) -> None:
-    repository = Repository.bare(tmp_path / "cache", address)
-    groups = set()
-
-    def watch() -> None:
-        if packs(repository.folder):
-            groups.add(group_of_git(repository.folder))
-            raise TimeoutError
-
-    with pytest.raises(TimeoutError):
-        repository.fetch(None, watch=watch)
-    (group,) = groups
-    assert group is not None
-    await_until(lambda: not is_alive(group), PATIENCE)
-
-
-@pytest.mark.parametrize("scheme", ["http", "git", "ssh"])
+@pytest.mark.parametrize("scheme", ["http", "ssh"])
 def test_git_ends_when_a_host_stays_silent(
     scheme: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,14 +15,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError, program
-from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, kept_in_words, relies_on_indexes, walk_over
+from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, extents_of, known_site_files, walk_over
 from tileharvest.history.blocks import FoundBlock, blocks_found
 from tileharvest.history.costs import NO_COST, Traffic, spent
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
-from tileharvest.history.site_files import MISSING, keep_site_files, site_files_of
+from tileharvest.history.site_files import keep_site_files
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.politeness.limits import check_room
 from tileharvest.renderers.registry import renderer_named
@@ -31,7 +31,6 @@ from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.extent import Extent, most_tiles
 from tileharvest.walk.missing import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
+    from tileharvest.walk.extent import Extent
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -80,6 +80,11 @@ class Harvest:
     thread-safe. Calls that block run in threads.
     """
 
+    walks: Walks
+    """How its layers are walked, once it is open."""
+    _record: HarvestRecord
+    _images: TileStore
+
     def __init__(
         self,
         description: MapDescription,
@@ -92,9 +97,8 @@ class Harvest:
     ) -> None:
         self.description = description
         self.day = day
-        """The day of all versions of this harvest, in the map's time zone: that on which it was begun.
-
-        Before `open` it is the day of this process, which may continue a harvest of an earlier day."""
+        """The day of all versions of this harvest, in the map's time zone: that on which it was begun. Before
+        `open` it is the day of this process, which may continue a harvest of an earlier day."""
         self.segment = segment
         """The slice of time in which the harvest asks for each tile once."""
         self._again = again
@@ -140,10 +144,8 @@ class Harvest:
         before `open`."""
 
     async def expect_work(self) -> None:
-        """Raises AlreadyHarvestedError if this segment's harvest is complete and shall not be repeated.
-
-        Call it before anything is asked of the site. Raises HistoryError.
-        """
+        """Raises AlreadyHarvestedError if this segment's harvest is complete and shall not be repeated. Call
+        it before anything is asked of the site. Raises HistoryError."""
         if self._again:
             return
         if await self._looked_up(
@@ -154,19 +156,15 @@ class Harvest:
     @property
     def waits_for(self) -> str | None:
         """The name of what has not answered yet, the store or the history. None if both have answered."""
-        if self._asked:
-            return self._asked[-1]
-        return None
+        return self._asked[-1] if self._asked else None
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
         return await self._looked_up(lambda history: is_unfinished(history, self.description.name), False)
 
     async def progress(self) -> HarvestSummary | None:
-        """Returns how far the map's unfinished harvest is, by all processes, or None if there is none.
-
-        Reads all tiles of the map. Raises HistoryError.
-        """
+        """Returns how far the map's unfinished harvest is, by all processes, or None if there is none. Reads
+        all tiles of the map. Raises HistoryError."""
         return await self._looked_up(lambda history: progress_of(history, self.description.name), None)
 
     def already_harvested(self) -> AlreadyHarvestedError:
@@ -184,10 +182,7 @@ class Harvest:
         return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
 
     def _today(self) -> date:
-        """Returns the day by the clock, in the map's time zone.
-
-        `day` is another one if the harvest takes longer than a day, or is of a past day.
-        """
+        """Returns the day by the clock, in the map's time zone. `day` may be an earlier one."""
         return self._clock().astimezone(self.description.zone_info).date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
@@ -225,31 +220,20 @@ class Harvest:
 
     async def site_files(self) -> tuple[dict[str, SiteFile], bool]:
         """Returns the files of the site by address, as the last harvest has read them, and whether change
-        indexes are relied on.
-
-        There are no files if the map has no change index. Files that were missing are returned as `MISSING`,
-        and only if indexes are relied on. Otherwise they are left out, so that they are looked for again.
-        Raises HistoryError.
-        """
+        indexes are relied on. There are none if the map has no change index. Raises HistoryError."""
         if not self.description.change_index:
             return {}, False
 
-        def known(history: History) -> tuple[dict[str, SiteFile], bool]:
-            files = site_files_of(history, self.description.name, self.day)
-            if relies_on_indexes(history, self.description, self.day):
-                return files, True
-            return {url: file for url, file in files.items() if file != MISSING}, False
-
-        return await self._looked_up(known, ({}, False))
+        return await self._looked_up(
+            lambda history: known_site_files(history, self.description, self.day), ({}, False)
+        )
 
     async def open(self, site: Site, files: Mapping[str, SiteFile] | None = None) -> None:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.
 
         `files` are the site's files, which are kept for the next harvest. None leaves the kept ones as they
-        are.
-
-        Raises AlreadyHarvestedError, HistoryError and StoreError. Raises ConfigurationError if zooms, zones
-        or max_depth do not fit the site.
+        are. Raises AlreadyHarvestedError, HistoryError, StoreError, BudgetError for a layer without an end,
+        and ConfigurationError if zooms, zones or max_depth do not fit the site.
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
@@ -296,9 +280,9 @@ class Harvest:
         walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
         endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
 
-        def begun() -> tuple[TileStore, HarvestRecord, bool, int, int, dict[str, Extent], Walks]:
+        def begun() -> bool:
             history = self._on_close.enter_context(self._holdings.open_history())
-            store = self._holdings.open_store()
+            self._images = self._holdings.open_store()
 
             def write(_: Connection) -> HarvestRecord:
                 record = begin(history, beginning, self._today)
@@ -306,27 +290,27 @@ class Harvest:
                     keep_site_files(history, self.description.name, record.day, files)
                 return record
 
-            record = history.write(write)
+            self._record = record = history.write(write)
 
-            def look(_: Connection) -> tuple[int, bool, dict[str, Extent]]:
+            def look(_: Connection) -> bool:
                 self._tops = record.unasked(endless, MOST_TOPS) if endless else []
-                return record.known_before(self._areas), record.is_first(), self._extents_of(record)
+                self._known_before = record.known_before(self._areas)
+                self.extents = extents_of(record, self.description, self.layers, anew=self._again)
+                return record.is_first()
 
-            def decide(_: Connection) -> tuple[int, Walks]:
-                expected = 0 if record.is_pushed else record.expect(known)
+            def decide(_: Connection) -> None:
+                self.expected = 0 if record.is_pushed else record.expect(self._known_before)
                 doubt, indexes = self.renderer.doubt, site.indexes
-                return expected, Walks.begin(
+                self.walks = Walks.begin(
                     record, self.description, self.layers, record.day, doubt, indexes, anew=self._again
                 )
 
             # Not in one transaction: this reads all tiles of the map, and others wait to write.
-            known, is_first, extents = history.read(look)
-            expected, walks = history.write(decide)
-            return store, record, is_first, known, expected, extents, walks
+            is_first = history.read(look)
+            history.write(decide)
+            return is_first
 
-        begun_now = await self._ask(begun, what=_BOTH)
-        store, self._record, is_first, self._known_before, self.expected, self.extents, self.walks = begun_now
-        self._images = store
+        is_first = await self._ask(begun, what=_BOTH)
         self.is_pushed = self._record.is_pushed
         fetches_first = self.description.first == "get" and not self.is_pushed
         self.fetches_unknown = fetches_first and (is_first or not self._known_before)
@@ -337,29 +321,6 @@ class Harvest:
         self.day, self.continued = self._record.day, self._record.continued
         self.is_pruned = self.walks.decisions.is_pruned
         self.traffic.start()
-
-    def _extents_of(self, record: HarvestRecord) -> dict[str, Extent]:
-        """Returns the bounds of each layer."""
-        wish, last = self.description.max_tiles, record.last_complete()
-        kept = kept_in_words(
-            self.description, {name: part.walk.pyramid.depth for name, part in self.layers.items()}
-        )
-        found = record.found() if record.continued and not self._again else {}
-        extents = {}
-        for name, part in self.layers.items():
-            tiles, its_kept = last.get(name, (0, None))
-            described = part.walk.described_size
-            most = most_tiles(tiles, wish, is_same=its_kept == kept, described=described)
-            # Many servers of canvases send one blank image for all that is empty.
-            is_any_expected = part.layer.pyramid.has_edge and not self.description.is_canvas
-            is_alike_an_end = wish is None and not is_any_expected
-            extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
-        return extents
-
-    @property
-    def identity(self) -> str:
-        """The name of this harvest. No other harvest ever has it."""
-        return self._record.identity
 
     def first(self) -> Iterator[tuple[Block, bool]]:
         """Yields the blocks at which the walks start, each with whether it goes into the minus lane.
@@ -413,10 +374,8 @@ class Harvest:
             _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Returns whether the history has any tile in the square of this one.
-
-        Takes a query, so call it only after a failure.
-        """
+        """Returns whether the history has any tile in the square of this one. Takes a query, so call it only
+        after a failure."""
         ranges = self.layers[layer].walk.kept_below(tile)
         return await self._ask(self._record.known, {layer: ranges}) > 0
 

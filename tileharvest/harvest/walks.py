@@ -14,12 +14,14 @@ from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
+from tileharvest.history.site_files import MISSING, site_files_of
 from tileharvest.history.summaries import last_harvests
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
+from tileharvest.walk.extent import Extent, most_tiles
 from tileharvest.walk.flat import FlatStart, flat_start
 from tileharvest.walk.walk import Walk
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
+    from tileharvest.history.site_files import SiteFile
     from tileharvest.maps.description import MapDescription
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.layers import Layer
@@ -383,3 +386,34 @@ def located(layers: Mapping[str, LayerWalk], pushed: str) -> tuple[str, Tile]:
     except ValueError as error:
         raise LookupError(f"a request was dropped: {error}") from None
     return name, tile
+
+
+def known_site_files(
+    history: History, description: MapDescription, today: date
+) -> tuple[dict[str, SiteFile], bool]:
+    """Returns the site's files that the history knows, by address, and whether change indexes are relied on.
+    Files that were missing are returned as `MISSING`, and only if indexes are relied on. Otherwise they are
+    left out, so that they are looked for again. Raises HistoryError."""
+    files = site_files_of(history, description.name, today)
+    if relies_on_indexes(history, description, today):
+        return files, True
+    return {url: file for url, file in files.items() if file != MISSING}, False
+
+
+def extents_of(
+    record: HarvestRecord, description: MapDescription, layers: Mapping[str, LayerWalk], *, anew: bool
+) -> dict[str, Extent]:
+    """Returns the bounds of each layer. With `anew` what this harvest has found before does not count."""
+    wish, last = description.max_tiles, record.last_complete()
+    kept = kept_in_words(description, {name: part.walk.pyramid.depth for name, part in layers.items()})
+    found = record.found() if record.continued and not anew else {}
+    extents = {}
+    for name, part in layers.items():
+        tiles, its_kept = last.get(name, (0, None))
+        described = part.walk.described_size
+        most = most_tiles(tiles, wish, is_same=its_kept == kept, described=described)
+        # Many servers of canvases send one blank image for all that is empty.
+        is_any_expected = part.layer.pyramid.has_edge and not description.is_canvas
+        is_alike_an_end = wish is None and not is_any_expected
+        extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
+    return extents

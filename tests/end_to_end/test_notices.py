@@ -66,21 +66,6 @@ def test_a_harvest_tells_what_has_changed_with_a_picture_and_of_its_end_by_an_er
     assert third.error.split()[0] in failure.body
 
 
-def test_a_harvest_that_its_budget_ends_tells_so(
-    project: Project, received: Receiver, nginx: Callable[..., Nginx], tmp_path: Path
-) -> None:
-    url = f"{nginx(publish(tmp_path / 'site').folder).url}/"
-    project.add_map("small", url, notify=[received.address()], on=["failure"], budget={"requests": 12})
-    done = visit(project, FIRST_DAY)
-    assert done.status == 4
-    (told,) = received.posted
-    added = done.counts["add"]
-    assert told.title == f"small, {FIRST_DAY}: ended by its budget, {added} tiles changed"
-    assert re.search(rf"^    add +{added}$", told.body, re.MULTILINE)
-    assert "12 requests, " in told.body
-    assert (told.picture.width, told.picture.height) > (0, 0)
-
-
 def test_a_notice_that_reaches_nobody_is_one_line_without_secrets_and_no_failure(
     project: Project,
     received: Receiver,

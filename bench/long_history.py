@@ -75,7 +75,7 @@ def _stream(versions: int, depth: int, chance: Random) -> Iterator[bytes]:
 
 
 def _changed(towns: Sequence[str], number: int, depth: int, chance: Random) -> Sequence[str]:
-    """Returns the paths of about so many tiles that change together."""
+    """Returns the paths of about this number of tiles that change together."""
     found: dict[str, None] = {}
     while len(found) < number:
         digits = chance.choices("0123", k=depth)

@@ -108,13 +108,13 @@ def _harvest(folder: Path, day: str, *more: str) -> Cost:
 
 
 def _asked(server: Nginx, maps: int, requests: int) -> dict[str, list[float]]:
-    """Returns when each host was asked, in order. Raises RunFailedError unless each was asked so often."""
+    """Returns when each host was asked, in order. Raises RunFailedError for another number of requests."""
     asked: defaultdict[str, list[float]] = defaultdict(list)
     for line in server.log():
         asked[line.host].append(line.time - line.duration)
     if len(asked) != maps or any(len(times) != requests for times in asked.values()):
         numbers = dict(Counter(map(len, asked.values())))
         raise RunFailedError(
-            f"{len(asked)} of {maps} maps were asked, so often: {numbers}, not {requests} times"
+            f"{len(asked)} of {maps} maps were asked; requests of a map: {numbers}, not {requests}"
         )
     return {host: sorted(times) for host, times in asked.items()}

@@ -166,7 +166,7 @@ def test_a_mistake_in_the_file_is_told_once_and_the_maps_of_before_go_on(
     assert (worker.take(), worker.take(), worker.take()) == ("a", "b", None)
     (line,) = capsys.readouterr().err.splitlines()
     assert "map 'a': key 'at'" in line
-    assert line.endswith("what the file said before holds until it is mended")
+    assert line.endswith("what the file said before holds until it is repaired")
     box.describe(c=AT_ELEVEN)
     assert worker.take() == "c"
 

@@ -113,10 +113,6 @@ class Scrapyd(Program):
         self.await_until(lambda: self.ask("status", project=PROJECT, job=job)["currstate"] == "finished")
         return self.log(job)
 
-    def await_line(self, job: str, words: str) -> None:
-        """Returns when the job has written these words into its log."""
-        self.await_until(lambda: words in self.log(job))
-
     def log(self, job: str) -> str:
         file = self.folder / "logs" / PROJECT / "overviewer" / f"{job}.log"
         return file.read_text(encoding="utf-8")

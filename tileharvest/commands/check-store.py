@@ -68,11 +68,11 @@ class Command(ProjectCommand, ScrapyCommand):
             found = Inventory.take(history, store, opts.name, reads_bytes=opts.bytes)
         rows = [_plain(named, why) for named, why in found.missing]
         if not opts.json:
-            # Before anything is mended or cleaned, which may fail.
+            # Before anything is fetched anew or removed, which may fail.
             _write(found, rows, is_mended=opts.mend, is_cleaned=opts.clean)
         if damage and opts.clean:
             raise HistoryError(
-                "the history is damaged, so that what it names cannot be told: no image was removed; restore"
+                "the history is damaged, so nobody knows which images it names: no image was removed; restore"
                 " it from a backup first"
             )
         # Only maps of maps.toml can be harvested.

@@ -1,4 +1,4 @@
-"""`tileharvest crawl SPIDER`: Scrapy's own command, with an exit status that tells how the crawl went."""
+"""`tileharvest crawl SPIDER`: Scrapy's own command, with an exit status that says how the crawl ended."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class DueMaps:
         self._held_back: dict[str, datetime] = {}
         """The moments until which maps are left alone that were passed over or have failed here."""
         self._passed_over: dict[str, str] = {}
-        """By map that is passed over: why, as a person was told."""
+        """By map that is passed over: the reason that was written."""
         self._news = asyncio.Event()
         self._fault = ""
         """The error that was written last. Empty if the last look found none."""
@@ -158,13 +158,13 @@ class DueMaps:
         """Returns a map that is due, or None if there is none. The worker holds the map until `done`.
 
         Raises nothing, but writes errors on stderr: Redis or the database may come back, and a person may
-        mend maps.toml. Until then the former state of the file counts.
+        repair maps.toml. Until then the former state of the file counts.
         """
         try:
             name = await self._taken()
             self._fault = ""
         except TileHarvestError as error:
-            self._tell(str(error))
+            self._say(str(error))
             return None
         return name
 
@@ -181,7 +181,7 @@ class DueMaps:
 
     @property
     def outlook(self) -> str:
-        """The line that tells what an idle worker will do next."""
+        """The line that says what an idle worker will do next."""
         if self._stamp is None:
             return f"there is no {self._file}: `{program()} add NAME URL` writes one"
         others = [one for name, one in self._dues.items() if name not in self._held]
@@ -269,7 +269,7 @@ class DueMaps:
         try:
             self.read_maps()
         except ConfigurationError as error:
-            write_error(f"{error}; what the file said before holds until it is mended")
+            write_error(f"{error}; what the file said before holds until it is repaired")
 
     def _is_stale(self, now: datetime) -> bool:
         if self._looked is None:
@@ -331,7 +331,7 @@ class DueMaps:
         length = None if segment is None or segment.ends is None else segment.ends - segment.begins
         return pause_after(lease.failures + 1, length)
 
-    def _tell(self, fault: str) -> None:
+    def _say(self, fault: str) -> None:
         if fault != self._fault:
             write_error(f"{fault}; trying again every {LOOK:.0f} seconds")
         self._fault = fault

@@ -122,7 +122,7 @@ _COLUMNS: Final[Columns] = {
 
 
 def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes hints about failures that the next harvest will not mend."""
+    """Writes hints about failures that the next harvest will not repair."""
     forbidden = [row["tile"] or row["url"] for row in rows if row["attempts"] == 0]
     lasting = [row["tile"] or row["url"] for row in rows if row["attempts"] and row["harvests"] >= MANY]
     if lasting:

@@ -173,10 +173,7 @@ def _of_git(settings: BaseSettings, description: MapDescription, address: str, o
                 f"{address} is neither a folder nor an address such as https://github.com/owner/map; nothing"
                 " was changed"
             ) from None
-        say(
-            f"fetching {address}: the first time this may take a while; {SILENCE} s without a word of git"
-            " end it"
-        )
+        say(f"fetching {address}: the first time this may take a while; {SILENCE} s of silence end it")
         cache = data_folder(settings) / "git" / "import" / description.name
         git = GitSource.fetched(entry, cache, opts.path)
     zone = description.zone_info

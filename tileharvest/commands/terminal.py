@@ -34,7 +34,7 @@ def failing_clearly(command: Any) -> Iterator[None]:
     """Writes a TileHarvestError of the block as one line on stderr, and sets the command's `exitcode`.
 
     Ctrl-C is not an error. When the reader of the output, such as `head`, has closed the pipe, nothing is
-    written. The exit status alone tells that the output is not complete.
+    written. The exit status alone shows that the output is not complete.
     """
     try:
         yield

@@ -15,36 +15,28 @@ import sys
 import time
 import urllib.request
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uvloop
 from aiohttp import web
 
 from bench.cost import PROJECT, RunFailedError, cores, on_core
-from bench.site import LAYER, config, count, image, tile_paths
+from bench.site import LAYER, config, image, tile_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@dataclass(frozen=True, slots=True)
-class FarSite:
-    """The running server, seen from the bench."""
-
-    url: str
-    tiles: int
-
-    def asked(self) -> dict[str, list[float]]:
-        """Returns when tiles were asked for since the last call, by method, on the site's own clock."""
-        with urllib.request.urlopen(f"{self.url}/.asked") as answer:  # noqa: S310 - http on the loopback
-            told: dict[str, list[float]] = json.load(answer)
-        return told
+def asked_of(url: str) -> dict[str, list[float]]:
+    """Returns when tiles were asked for since the last call, by method, on the site's own clock."""
+    with urllib.request.urlopen(f"{url}/.asked") as answer:  # noqa: S310 - http on the loopback
+        asked: dict[str, list[float]] = json.load(answer)
+    return asked
 
 
 @contextmanager
-def far_site(depth: int, latency: float) -> Iterator[FarSite]:
-    """Runs a site on the servers' core until the block ends. `latency` is in seconds."""
+def far_site(depth: int, latency: float) -> Iterator[str]:
+    """Runs a site on the servers' core until the block ends. `latency` is in seconds. Gives its address."""
     command = [sys.executable, "-m", "bench.far_site", str(depth), str(latency)]
     with on_core(cores()[1]):
         process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, text=True)
@@ -53,7 +45,7 @@ def far_site(depth: int, latency: float) -> Iterator[FarSite]:
             port = process.stdout.readline().strip() if process.stdout else ""
             if not port:
                 raise RunFailedError("the far site did not start; its own words are above")
-            yield FarSite(f"http://127.0.0.1:{port}", count(depth))
+            yield f"http://127.0.0.1:{port}"
         finally:
             process.terminate()
 

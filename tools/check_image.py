@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks Dockerfile and compose.yaml where no container engine runs; `make image-check` prepares and runs it.
 
-    check_image.py [--base FOLDER] [--keep FOLDER]
+    check_image.py [--base FOLDER]
 
 1. A clean Debian is made by debootstrap, and the Dockerfile's very commands run in it by chroot.
 2. The image's commands run in it as its user, each as process 1 of a PID namespace, on a read-only root:
@@ -14,8 +14,6 @@ It needs root, and Debian's debootstrap, redis-server, postgresql and git. It le
 network and processes belong to namespaces that end with this program, even when it is killed. Folders are
 removed, unless it is killed by SIGKILL; then they remain as /tmp/tileharvest-*.
 """
-
-# ruff: noqa: S603, S607 -- it runs Debian's programs over the caller's own paths
 
 from __future__ import annotations
 
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--base", type=Path, help="a Debian that an earlier run made, instead of a new one")
-    parser.add_argument("--keep", type=Path, help="keep the image's files here, which must not exist yet")
     options = parser.parse_args(arguments)
     if os.geteuid() != 0:
         sys.stderr.write("check_image.py: chroot and mount are root's: run it with sudo\n")
@@ -56,7 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with workplace() as folder:
             own_mounts()
-            image = built(folder, options)
+            say("building")
+            image = Build(PROJECT, folder, options.base).build()
             own_network()
             run_checks(image, folder)
     except (AssertionError, DockerfileError, OSError, subprocess.SubprocessError) as error:
@@ -83,15 +81,6 @@ def workplace() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder)
-
-
-def built(folder: Path, options: argparse.Namespace) -> Image:
-    say("building")
-    image = Build(PROJECT, folder, options.base).build()
-    if options.keep:
-        # Python's copy would read devices to their end.
-        subprocess.run(["cp", "--archive", image.root, options.keep], check=True)
-    return image
 
 
 def run_checks(image: Image, folder: Path) -> None:

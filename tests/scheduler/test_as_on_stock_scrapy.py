@@ -111,8 +111,11 @@ def test_a_redirect_to_a_page_that_was_seen_ends_there(crawls: Crawls) -> None:
     assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
 
 
-def test_settings_without_effect_are_named_once(crawls: Crawls) -> None:
-    settings = {"JOBDIR": "job", "DUPEFILTER_CLASS": "tests.scheduler.stub_spiders.AnotherDupeFilter"}
+def test_settings_without_effect_are_named_once(crawls: Crawls, tmp_path: Path) -> None:
+    settings = {
+        "JOBDIR": str(tmp_path / "job"),
+        "DUPEFILTER_CLASS": "tests.scheduler.stub_spiders.AnotherDupeFilter",
+    }
     (crawled,) = crawls.crawl(run(crawls.write_page("1"), **settings))
     said = [line for line in crawled.said("INFO") if "no effect" in line]
     assert said == ["no effect under this scheduler, which has its own queue: JOBDIR, DUPEFILTER_CLASS"]

@@ -374,8 +374,7 @@ class Harvest:
             _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Returns whether the history has any tile in the square of this one. Takes a query, so call it only
-        after a failure."""
+        """Returns whether the history has any tile in the square of this one. Takes a query."""
         ranges = self.layers[layer].walk.kept_below(tile)
         return await self._ask(self._record.known, {layer: ranges}) > 0
 
@@ -385,13 +384,12 @@ class Harvest:
         """Makes what was found in a block durable: the bytes, then the rows in one transaction. When it
         returns, it survives kills and power cuts. `again` says that the block may have been kept before.
 
-        Raises StoreError and HistoryError. Raises BudgetError if too little room would be left on the disk.
-        Raises MovedError if more than half of the known tiles have vanished: then the map has moved, and none
-        is recorded as gone. Raises BudgetError if a layer seems to have no end.
+        Raises StoreError, HistoryError, and BudgetError if too little room would be left on the disk or if a
+        layer seems to have no end. Raises MovedError if more than half of the known tiles have vanished: then
+        the map has moved, and none is recorded as gone.
         """
         await self._put(bodies, again=again)
-        cost = self.traffic.take()
-        work = self._record.recording_block(block, found, cost)
+        work = self._record.recording_block(block, found, self.traffic.take())
         try:
             with self._asking(_HISTORY):
                 await asyncio.wrap_future(self._record.history.writer.submit(work))
@@ -526,8 +524,7 @@ class Harvest:
         return [(self.layers[name].layer, tile) for name, tile in found[:most]]
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """Returns the skipped tiles that must be asked before the harvest may end, each with how it is
-        asked."""
+        """Returns the skipped tiles that must be asked before the end, each with how it is asked."""
         return [] if self.is_pushed else await self.walks.audit()
 
     async def is_finished(self) -> bool:

@@ -13,7 +13,7 @@ from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from tests.middlewares.making import LAYER, drawn, image_of, run_jumping
 from tileharvest.history.blocks import FoundBlock
-from tileharvest.maps.rates import Gap
+from tileharvest.maps.rates import Delay
 from tileharvest.pipelines import HistoryPipeline
 from tileharvest.spiders.blocks import BlockResult
 from tileharvest.tiles.block import Block
@@ -42,8 +42,8 @@ def kept_at(results: Iterable[BlockResult], *, is_ending: bool = False) -> list[
         moments.append(asyncio.get_running_loop().time())
 
     crawl: Any = SimpleNamespace(is_ending=is_ending, waits=[])
-    harvest: Any = SimpleNamespace(keep=keep, traffic=SimpleNamespace(spared_bytes=0))
-    pipeline = HistoryPipeline(crawl, harvest, Gap(0.25, 0.25))
+    harvest: Any = SimpleNamespace(keep=keep, cost_meter=SimpleNamespace(spared_bytes=0))
+    pipeline = HistoryPipeline(crawl, harvest, Delay(0.25, 0.25))
 
     async def run() -> None:
         await asyncio.gather(*(pipeline.process_item(one) for one in results))
@@ -70,9 +70,9 @@ def test_images_are_stored_no_faster_than_the_pipelines_delay(
 
 def test_a_feed_writes_a_result_with_its_parts() -> None:
     harvest: Any = SimpleNamespace(
-        keep=lambda *found, again: asyncio.sleep(0), traffic=SimpleNamespace(spared_bytes=0)
+        keep=lambda *found, again: asyncio.sleep(0), cost_meter=SimpleNamespace(spared_bytes=0)
     )
-    pipeline = HistoryPipeline(SimpleNamespace(), harvest, Gap(0.0, 0.0))  # type: ignore[arg-type]
+    pipeline = HistoryPipeline(SimpleNamespace(), harvest, Delay(0.0, 0.0))  # type: ignore[arg-type]
     written = json.loads(json.dumps(asyncio.run(pipeline.process_item(result("new"))), cls=ScrapyJSONEncoder))
     assert written["block"] == {"layer": LAYER, "zoom": 0, "column": 0, "row": 0, "mask": 7}
     assert written["found"]["outcomes"] == {"add": 1}

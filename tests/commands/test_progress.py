@@ -26,7 +26,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.history.costs import Cost
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.politeness.waits import noted
-from tileharvest.scheduler.crawl import Crawl
+from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.tiles.outcomes import Outcome
 
 STATS: Final = HarvestStats(
@@ -156,7 +156,7 @@ def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_
 
 
 def test_a_person_who_adds_a_map_hears_once_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    crawl = Crawl(Crawler(Spider))
+    crawl = CrawlContext(Crawler(Spider))
 
     async def run() -> None:
         saying = asyncio.ensure_future(say_waits(crawl))

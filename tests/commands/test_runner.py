@@ -10,7 +10,7 @@ import pytest
 from tests.queue.driven import DAY, entry
 from tileharvest.commands import runner
 from tileharvest.commands.runner import Runner
-from tileharvest.queue.port import Changes
+from tileharvest.queue.port import QueueBatch
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.spiders.log import WHOSE, PrintableRecord
 
@@ -70,7 +70,7 @@ def test_the_thread_of_a_queue_knows_whose_it_is(
         WHOSE.set(name)
         queue = SqliteQueue(expected=1)
         await queue.open(DAY, 0.0)
-        await queue.exchange(Changes([entry(str(number)) for number in range(2000)]), None, 0.0)
+        await queue.exchange(QueueBatch([entry(str(number)) for number in range(2000)]), None, 0.0)
         await queue.close()
 
     async def both() -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.queue.driven import DAY, NEXT_DAY, entry
-from tileharvest.queue.port import PUSHED, Changes, End, Lane
+from tileharvest.queue.port import PUSHED, End, Lane, QueueBatch
 
 if TYPE_CHECKING:
     from tests.queue.driven import Driven
@@ -283,7 +283,7 @@ def test_a_command_pushes_and_counts_beside_the_worker(queue: Driven) -> None:
     queue.tell(entry("1"), entry("2", -1))
     queue.lease(1)
     with queue.beside() as other:
-        other.run(other.queue.exchange(Changes([entry("3", 1, segment=PUSHED)]), None, 0.0))
+        other.run(other.queue.exchange(QueueBatch([entry("3", 1, segment=PUSHED)]), None, 0.0))
         counts = other.counts()
         assert counts.pending == {Lane.PLUS: 1, Lane.NORMAL: 0, Lane.MINUS: 1}
         assert (counts.leased, counts.elsewhere, counts.left) == (1, 1, 3)

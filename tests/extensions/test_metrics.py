@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.errors import QueueError
 from tileharvest.extensions.prometheus import Prometheus, listen, metrics_server
-from tileharvest.history.costs import Traffic
+from tileharvest.history.costs import CostMeter
 from tileharvest.monitoring.overview import Overview, workers_as_plain
 from tileharvest.queue.port import Counts, Lane, Worker
 from tileharvest.tiles.outcomes import Outcome
@@ -128,8 +128,8 @@ def test_of_a_shared_queue_there_is_each_worker_too() -> None:
 
 
 def test_of_a_harvest_there_is_what_this_process_did() -> None:
-    traffic = Traffic(requests=11, received_bytes=2_000, stored_bytes=1_000)
-    harvest: Any = SimpleNamespace(tally=Counter({Outcome.ADDED: 3}), traffic=traffic)
+    cost_meter = CostMeter(requests=11, received_bytes=2_000, stored_bytes=1_000)
+    harvest: Any = SimpleNamespace(tally=Counter({Outcome.ADDED: 3}), cost_meter=cost_meter)
     found = page_of(None, harvest=harvest)
     tiles = {(f"{outcome}", "small"): 0 for outcome in Outcome}
     assert found == {

@@ -326,7 +326,7 @@ def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_withou
             await keep_all(other, Outcome.NOTHING, *ALL[:3])
             await other.finish()
             await keep_all(one, Outcome.NOTHING, *ALL[:2])
-            one.traffic.requests += 2
+            one.cost_meter.requests += 2
             assert await one.counts() == {Outcome.NOTHING: 3}
 
     asyncio.run(run())
@@ -353,7 +353,7 @@ def most(folder: Path, **keys: Any) -> list[int]:
 
     async def run() -> list[int]:
         async with opened(folder, **keys) as harvest:
-            return [extent.most for extent in harvest.extents.values()]
+            return [guard.most for guard in harvest.guards.values()]
 
     return asyncio.run(run())
 
@@ -408,10 +408,10 @@ def test_why_a_run_was_stopped_is_noted_until_the_harvest_goes_on(tmp_path: Path
 def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path) -> None:
     async def run() -> None:
         async with opened(tmp_path) as stopped:
-            stopped.traffic.requests, stopped.traffic.received_bytes = 7, 1000
+            stopped.cost_meter.requests, stopped.cost_meter.received_bytes = 7, 1000
             await stopped.keep_results([found(Outcome.NOTHING, FIRST_LEVEL[0])])
         async with opened(tmp_path) as harvest:
-            harvest.traffic.requests, harvest.traffic.received_bytes = 5, 24
+            harvest.cost_meter.requests, harvest.cost_meter.received_bytes = 5, 24
             await harvest.finish()
 
     asyncio.run(run())

@@ -14,7 +14,7 @@ from tileharvest.harvest.plan import (
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import Gap
+from tileharvest.maps.rates import Delay
 from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.outcomes import Outcome
 
@@ -46,12 +46,12 @@ def last_harvest(*, spared: int = 95_000, seconds: float = 300.0) -> Precedent:
     return Precedent(summary, present_bytes=105_000)
 
 
-def rules(gap: Gap | None = None, host_gap: Gap | None = None, concurrency: int = 4) -> Rules:
+def rules(gap: Delay | None = None, host_gap: Delay | None = None, concurrency: int = 4) -> Rules:
     return Rules(
         "map.example.net",
         concurrency,
-        gap=gap or Gap(0, 0),
-        host_gap=host_gap or Gap(0, 0),
+        gap=gap or Delay(0, 0),
+        host_gap=host_gap or Delay(0, 0),
     )
 
 
@@ -92,8 +92,8 @@ def test_at_most_every_tile_is_fetched_and_each_request_takes_as_long() -> None:
     assert plan.most == pytest.approx(Expense(100, 235, 105_000, 300.0 * 235 / 135))
 
 
-@pytest.mark.parametrize(("gap", "each"), [(Gap(2.0, 4.0), 3.0), (Gap(0.1, 0.3), 300 / 135)])
-def test_a_limit_that_has_become_slower_since_counts(gap: Gap, each: float) -> None:
+@pytest.mark.parametrize(("gap", "each"), [(Delay(2.0, 4.0), 3.0), (Delay(0.1, 0.3), 300 / 135)])
+def test_a_limit_that_has_become_slower_since_counts(gap: Delay, each: float) -> None:
     plan = plan_by_last(last_harvest(), rules(gap), is_pruned=False)
     assert plan.expected.seconds == pytest.approx(135 * each)
     assert plan.most.seconds == pytest.approx(235 * each)

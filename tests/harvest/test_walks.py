@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.walk.trust import Mark
+    from tileharvest.walk.trust import RememberedValidator
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""
@@ -94,7 +94,7 @@ def decided(folder: Path, day: date = LATER, **keys: Any) -> tuple[bool, str]:
     return found
 
 
-async def remembered(harvest: Harvest, tile: Tile) -> Mark | None:
+async def remembered(harvest: Harvest, tile: Tile) -> RememberedValidator | None:
     (block,) = blocks_of(LAYER, [tile])
     return (await harvest.look_up(block)).remembered.get(bit_of(tile))
 

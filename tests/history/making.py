@@ -124,5 +124,5 @@ def empty(history: History) -> None:
                 connection.exec_driver_sql(statement)
 
 
-def ended(harvest: HarvestRecord, *, reason: str = "finished", settle_gone: bool = True) -> None:
-    harvest.finish(END, reason, settle_gone=settle_gone)
+def ended(harvest: HarvestRecord, *, reason: str = "finished", finalise_gone: bool = True) -> None:
+    harvest.finish(END, reason, finalise_gone=finalise_gone)

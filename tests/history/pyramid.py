@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
-    from tileharvest.walk.trust import Mark
+    from tileharvest.walk.trust import RememberedValidator
 
 OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"
 UPPER = Tile(-2, 4, 4)
@@ -34,7 +34,7 @@ def skipping(tile: Tile) -> TileResult:
     return replace(found("ign", tile), step=Step(skips=True, is_kept=tile.zoom > UPPER.zoom))
 
 
-def mark(harvest: HarvestRecord, tile: Tile) -> Mark | None:
+def mark(harvest: HarvestRecord, tile: Tile) -> RememberedValidator | None:
     (block,) = blocks_of(LAYER, [tile])
     return harvest.look_up_block(block).remembered.get(bit_of(tile))
 

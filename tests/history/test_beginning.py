@@ -62,7 +62,7 @@ def test_a_finished_segment_is_refused_another_harvest(history: History) -> None
 
 def test_a_segment_whose_harvest_ended_unfinished_gets_another(history: History) -> None:
     first = began(history)
-    first.finish(END, "moved", settle_gone=False)
+    first.finish(END, "moved", finalise_gone=False)
     assert began(history).id != first.id
 
 

@@ -10,7 +10,7 @@ from tileharvest.history.summaries import failed_tiles
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -44,7 +44,7 @@ def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
         FIRST: Version(DAY, image_of(b"first"), SEEN),
         LAST: Version(DAY, image_of(b"last")),
     }
-    assert known.remembered == {FIRST: Mark(SEEN.etag, SEEN.last_modified, False)}
+    assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, False)}
     assert known.outcomes == FOUND.outcomes
     assert (known.asked, known.failed) == (1 << FIRST | 1 << LAST | 0b110, 0b100)
 
@@ -63,7 +63,7 @@ def test_the_next_harvest_knows_what_was_found_and_has_asked_nothing(history: Hi
     ended(first)
     known = began(history, LATER).look_up_block(BLOCK)
     assert (len(known.versions), known.asked) == (2, 0)
-    assert known.remembered == {FIRST: Mark(SEEN.etag, SEEN.last_modified, True)}
+    assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, True)}
 
 
 def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileharvest.history.costs import NO_COST, Cost, Traffic
+from tileharvest.history.costs import NO_COST, Cost, CostMeter
 
 
 class Clock:
@@ -20,55 +20,60 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def traffic(clock: Clock) -> Traffic:
-    return Traffic(clock=clock)
+def cost_meter(clock: Clock) -> CostMeter:
+    return CostMeter(clock=clock)
 
 
-def test_no_time_passes_before_the_start(traffic: Traffic, clock: Clock) -> None:
+def test_no_time_passes_before_the_start(cost_meter: CostMeter, clock: Clock) -> None:
     clock.now += 5
-    assert traffic.worked == 0
-    traffic.start()
+    assert cost_meter.worked == 0
+    cost_meter.start()
     clock.now += 5
-    assert traffic.worked == 5
+    assert cost_meter.worked == 5
 
 
-def test_a_pause_is_not_counted_however_often_it_begins(traffic: Traffic, clock: Clock) -> None:
-    traffic.start()
-    for step in (traffic.pause, traffic.pause, traffic.resume, traffic.resume):
+def test_a_pause_is_not_counted_however_often_it_begins(cost_meter: CostMeter, clock: Clock) -> None:
+    cost_meter.start()
+    for step in (cost_meter.pause, cost_meter.pause, cost_meter.resume, cost_meter.resume):
         clock.now += 1
         step()
     clock.now += 10
     # Before the first pause, from the first end of it on, and since.
-    assert traffic.worked == 1 + 1 + 10
+    assert cost_meter.worked == 1 + 1 + 10
 
 
 def test_what_is_paused_before_the_start_begins_with_the_end_of_the_pause(
-    traffic: Traffic, clock: Clock
+    cost_meter: CostMeter, clock: Clock
 ) -> None:
-    traffic.pause()
-    traffic.start()
+    cost_meter.pause()
+    cost_meter.start()
     clock.now += 5
-    assert traffic.worked == 0
-    traffic.resume()
+    assert cost_meter.worked == 0
+    cost_meter.resume()
     clock.now += 2
-    assert traffic.worked == 2
+    assert cost_meter.worked == 2
 
 
-def test_the_end_of_a_pause_starts_nothing(traffic: Traffic, clock: Clock) -> None:
-    traffic.pause()
-    traffic.resume()
+def test_the_end_of_a_pause_starts_nothing(cost_meter: CostMeter, clock: Clock) -> None:
+    cost_meter.pause()
+    cost_meter.resume()
     clock.now += 5
-    assert traffic.worked == 0
+    assert cost_meter.worked == 0
 
 
-def test_each_part_of_a_cost_is_handed_on_once(traffic: Traffic, clock: Clock) -> None:
-    traffic.start()
-    traffic.requests, traffic.received_bytes, traffic.stored_bytes, traffic.spared_bytes = 1, 20, 300, 4000
+def test_each_part_of_a_cost_is_handed_on_once(cost_meter: CostMeter, clock: Clock) -> None:
+    cost_meter.start()
+    cost_meter.requests, cost_meter.received_bytes, cost_meter.stored_bytes, cost_meter.spared_bytes = (
+        1,
+        20,
+        300,
+        4000,
+    )
     clock.now += 5
-    assert traffic.take() == Cost(1, 20, 300, 4000, 5.0)
-    assert traffic.take() == NO_COST
-    traffic.requests += 2
-    traffic.seconds += 0.5
+    assert cost_meter.take() == Cost(1, 20, 300, 4000, 5.0)
+    assert cost_meter.take() == NO_COST
+    cost_meter.requests += 2
+    cost_meter.seconds += 0.5
     clock.now += 1
-    assert traffic.take() == Cost(2, 0, 0, 0, 1.5)
-    assert traffic.total == Cost(3, 20, 300, 4000, 6.5)
+    assert cost_meter.take() == Cost(2, 0, 0, 0, 1.5)
+    assert cost_meter.total == Cost(3, 20, 300, 4000, 6.5)

@@ -46,7 +46,7 @@ def described(history: History, day: date, *layers: Layer, segment: str | None =
             layers=layers,
         ),
     )
-    harvest.finish(END, "finished", settle_gone=True)
+    harvest.finish(END, "finished", finalise_gone=True)
 
 
 def descriptions(history: History) -> list[tuple[date, int]]:
@@ -99,7 +99,7 @@ def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(hist
     beginning = Beginning("world", "first", DAY, START, "xyz", (layer,))
     harvest = begin(history, beginning)
     harvest.note_size("day", (1000, 800))
-    harvest.finish(END, "finished", settle_gone=True)
+    harvest.finish(END, "finished", finalise_gone=True)
     described(history, LATER, layer)
     (found_layer,) = map_outline(history, "world").layers
     assert [said.tile_size for said in found_layer.descriptions.values()] == [(1000, 800)]
@@ -129,7 +129,7 @@ def test_a_layer_whose_tiles_nest_by_another_factor_begins_anew_and_its_earlier_
 def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: History) -> None:
     harvest = began(history)
     assert map_outline(history, "world").unfinished == (DAY,)
-    harvest.finish(END, "finished", settle_gone=True)
+    harvest.finish(END, "finished", finalise_gone=True)
     assert map_outline(history, "world").unfinished == ()
 
 

@@ -28,7 +28,7 @@ def test_a_harvest_is_begun_and_then_complete(history: History) -> None:
 
 def test_a_harvest_that_ended_otherwise_is_neither_begun_nor_complete(history: History) -> None:
     harvest = began(history)
-    ended(harvest, reason="moved", settle_gone=False)
+    ended(harvest, reason="moved", finalise_gone=False)
     assert past(history) == Past()
 
 

@@ -126,7 +126,7 @@ def test_a_harvest_ends_with_one_reason_only(history: History, harvest: HarvestR
     ended(harvest)
     before = dump(history)
     with pytest.raises(HarvestEndedError, match=r"has ended already \(finished\)") as caught:
-        harvest.finish(harvest_end_later(), "moved", settle_gone=True)
+        harvest.finish(harvest_end_later(), "moved", finalise_gone=True)
     assert caught.value.reason == "finished"
     assert dump(history) == before
 
@@ -139,7 +139,7 @@ def test_a_harvest_that_another_process_has_ended_the_same_way_stays_as_it_is(
     assert other.ended() is None
     ended(later)
     before = dump(history)
-    assert not other.finish(harvest_end_later(), "finished", settle_gone=True)
+    assert not other.finish(harvest_end_later(), "finished", finalise_gone=True)
     assert not other.stop("budget: 1 request")
     assert dump(history) == before
     assert other.ended() == "finished"

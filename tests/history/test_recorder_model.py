@@ -85,13 +85,13 @@ class Model:
         elif result.outcome is Outcome.NOT_MODIFIED and latest and self.versions[tile, latest][0]:
             self.versions[tile, latest] = (self.versions[tile, latest][0], result.validator.etag)
 
-    def end(self, today: date, *, settle_gone: bool) -> None:
+    def end(self, today: date, *, finalise_gone: bool) -> None:
         gone = {tile for tile, outcome in self.outcomes.items() if outcome is Outcome.GONE}
-        for tile in gone if settle_gone else ():
+        for tile in gone if finalise_gone else ():
             latest = self.latest(tile)
             if latest and self.versions[tile, latest][0]:
                 self.versions[tile, today] = (None, None)
-        left_out = set() if settle_gone else gone
+        left_out = set() if finalise_gone else gone
         self.ended.append(Counter(self.outcomes[tile] for tile in self.outcomes.keys() - left_out))
         self.outcomes = {}
 
@@ -128,15 +128,15 @@ class RecordingMachine(RuleBasedStateMachine):
         assert self.harvest.continued
         record(self.harvest, batch)
 
-    @rule(settle_gone=st.booleans(), days=st.integers(0, 2))
-    def finish(self, settle_gone: bool, days: int) -> None:
-        self.harvest.finish(END, "finished", settle_gone=settle_gone)
-        self.model.end(self.day, settle_gone=settle_gone)
+    @rule(finalise_gone=st.booleans(), days=st.integers(0, 2))
+    def finish(self, finalise_gone: bool, days: int) -> None:
+        self.harvest.finish(END, "finished", finalise_gone=finalise_gone)
+        self.model.end(self.day, finalise_gone=finalise_gone)
         self.begin_next(days)
 
     @rule(days=st.integers(0, 2))
     def be_interrupted(self, days: int) -> None:
-        self.model.end(self.day, settle_gone=False)
+        self.model.end(self.day, finalise_gone=False)
         self.begin_next(days)
 
     @invariant()

@@ -44,7 +44,7 @@ def test_a_time_without_a_zone_is_refused() -> None:
 def test_a_time_comes_back_as_the_same_moment_in_utc(history: History) -> None:
     harvest = began(history)
     harvest.finish(
-        datetime(2021, 2, 13, 9, 30, tzinfo=timezone(timedelta(hours=2))), "finished", settle_gone=True
+        datetime(2021, 2, 13, 9, 30, tzinfo=timezone(timedelta(hours=2))), "finished", finalise_gone=True
     )
     with history.reading() as connection:
         moment = connection.execute(select(metadata.tables["harvests"].c.ended)).scalar_one()

@@ -17,12 +17,12 @@ from tileharvest.tiles.grid import Tile, TileRange, unpacked
 
 if TYPE_CHECKING:
     from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.walk.trust import Mark
+    from tileharvest.walk.trust import RememberedValidator
 
 STEPS = 80
 
 
-def marks(harvest: HarvestRecord) -> dict[Tile, Mark]:
+def marks(harvest: HarvestRecord) -> dict[Tile, RememberedValidator]:
     """Returns the marks of all tiles that are not missing."""
     return {
         block.tile(bit): mark

@@ -18,7 +18,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
-    assert mark(second, UPPER) == Mark('"1"', NEW, True)
+    assert mark(second, UPPER) == RememberedValidator('"1"', NEW, True)
     assert second.look_up_block(blocks_of(LAYER, [UPPER])[0]).versions == {}
     record(second, [seen("ign", UPPER)])
     assert second.counts() == {}
@@ -40,7 +40,7 @@ def test_an_interrupted_harvest_trusts_nothing_of_its_own(history: History, seco
 
 def test_a_moved_map_makes_nothing_trusted(history: History, second: HarvestRecord) -> None:
     record(second, [seen("ign", UPPER, "Sun, 14 Feb 2021 06:00:00 GMT")])
-    ended(second, reason="moved", settle_gone=False)
+    ended(second, reason="moved", finalise_gone=False)
     assert is_trusted(began(history, THIRD), UPPER) == [False]
 
 

@@ -16,7 +16,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import prove
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -156,9 +156,11 @@ class Model:
         return times
 
     @property
-    def marks(self) -> dict[Tile, Mark]:
+    def marks(self) -> dict[Tile, RememberedValidator]:
         return {
-            tile: Mark(row.seen.etag, row.seen.last_modified, row.whole and not self.distrusted)
+            tile: RememberedValidator(
+                row.seen.etag, row.seen.last_modified, row.whole and not self.distrusted
+            )
             for tile, row in self.rows.items()
             if row.seen != ABSENT
         }
@@ -200,7 +202,7 @@ class RandomWalks:
             # One in a few is left unfinished, which the next one ends.
             is_complete = kind < 0.95
             if kind < 0.97:
-                self.harvest.finish(END, "finished" if is_complete else "moved", settle_gone=is_complete)
+                self.harvest.finish(END, "finished" if is_complete else "moved", finalise_gone=is_complete)
             self.model.end(is_complete=is_complete)
             self.harvest = self._begin()
 

@@ -16,7 +16,7 @@ from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.intervals import Interval, parse_time
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.maps.quiet_hours import QuietHours, is_whole_day, quiet_until
-from tileharvest.maps.rates import NO_GAP, Gap, parse_rate, rate_in_words
+from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate, rate_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,13 +34,13 @@ READ: dict[Callable[[Any], object], dict[Any, object]] = {
         "999999 TB": 999999 * 10**12,
     },
     parse_time: {"04:00": time(4), "4:05": time(4, 5), "23:59": time(23, 59)},
-    Gap.of: {0.5: Gap(0.5, 0.5), 2: Gap(2.0, 2.0), (0.2, 0.8): Gap(0.2, 0.8), 0: NO_GAP},
+    Delay.of: {0.5: Delay(0.5, 0.5), 2: Delay(2.0, 2.0), (0.2, 0.8): Delay(0.2, 0.8), 0: NO_DELAY},
     parse_rate: {
-        "2/s": Gap.of(0.5),
-        "30/min": Gap.of(2.0),
-        " 0.5 / s ": Gap.of(2.0),
-        "100/h": Gap.of(36.0),
-        "1.5/min": Gap.of(40.0),
+        "2/s": Delay.of(0.5),
+        "30/min": Delay.of(2.0),
+        " 0.5 / s ": Delay.of(2.0),
+        "100/h": Delay.of(36.0),
+        "1.5/min": Delay.of(40.0),
     },
 }
 REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
@@ -52,7 +52,7 @@ REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
         "is no time of the day: write for example 04:00",
         ["24:00", "4", "04:60", "4 am", ""],
     ),
-    Gap.of: (
+    Delay.of: (
         r"is no time to wait: write seconds.*, such as 0\.5 or \[0\.2, 0\.8\]",
         [-1, (0.8, 0.2), (1,), (1, 2, 3), float("nan"), float("inf"), 90_000],
     ),
@@ -105,25 +105,25 @@ def test_a_budget_is_told_in_words_and_false_without_limits() -> None:
 
 
 def test_random_gaps_fill_their_range_evenly_and_of_two_gaps_both_are_kept() -> None:
-    source, gap = random.Random(11), Gap(0.2, 0.8)
+    source, gap = random.Random(11), Delay(0.2, 0.8)
     drawn = [gap.draw(source.random()) for _ in range(10_000)]
     assert all(0.2 <= one <= 0.8 for one in drawn)
     quarters = [sum(lower <= one < lower + 0.15 for one in drawn) for lower in (0.2, 0.35, 0.5, 0.65)]
     assert all(abs(quarter - 2500) < 250 for quarter in quarters)
-    assert gap.at_least(Gap(0.5, 0.5)) == Gap(0.5, 0.8)
-    assert gap.at_least(Gap(1.0, 1.0)) == Gap(1.0, 1.0)
+    assert gap.at_least(Delay(0.5, 0.5)) == Delay(0.5, 0.8)
+    assert gap.at_least(Delay(1.0, 1.0)) == Delay(1.0, 1.0)
 
 
 @pytest.mark.parametrize(
     ("gap", "text"),
     [
         *((parse_rate(text.replace(",", "")), text) for text in ("2/s", "30/min", "12.5/s", "1,000/s")),
-        (NO_GAP, "as fast as it goes"),
-        (Gap(0.0, 1.0), "2/s"),
-        (Gap(7200.0, 7200.0), "0.5/h"),
+        (NO_DELAY, "as fast as it goes"),
+        (Delay(0.0, 1.0), "2/s"),
+        (Delay(7200.0, 7200.0), "0.5/h"),
     ],
 )
-def test_a_gap_is_told_as_the_rate_over_many_requests(gap: Gap, text: str) -> None:
+def test_a_gap_is_told_as_the_rate_over_many_requests(gap: Delay, text: str) -> None:
     assert rate_in_words(gap) == text
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tileharvest.history.costs import Cost
 from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words
-from tileharvest.politeness.hold import Reason
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.tiles.outcomes import Outcome
 
 HALF: Final = HarvestStats(
@@ -52,17 +52,17 @@ def test_the_time_left_is_that_of_the_tiles_left_at_the_average_rate(
 @pytest.mark.parametrize(
     ("reasons", "keys", "state"),
     [
-        ({Reason.QUIET, Reason.PAUSED}, {}, State.PAUSED),
-        ({Reason.DOWN, Reason.QUIET}, {}, State.QUIET),
-        ({Reason.DOWN}, {"has_begun": False}, State.DOWN),
-        ({Reason.SPENT}, {}, State.ENDING),
-        ({Reason.RESTING}, {"has_begun": False, "waits": True}, State.BEGINNING),
+        ({HoldReason.QUIET, HoldReason.PAUSED}, {}, State.PAUSED),
+        ({HoldReason.DOWN, HoldReason.QUIET}, {}, State.QUIET),
+        ({HoldReason.DOWN}, {"has_begun": False}, State.DOWN),
+        ({HoldReason.SPENT}, {}, State.ENDING),
+        ({HoldReason.RESTING}, {"has_begun": False, "waits": True}, State.BEGINNING),
         ((), {"waits": True}, State.WAITING),
         ((), {}, State.RUNNING),
     ],
 )
 def test_the_reason_that_only_a_person_can_end_goes_first(
-    reasons: set[Reason], keys: dict[str, bool], state: State
+    reasons: set[HoldReason], keys: dict[str, bool], state: State
 ) -> None:
     assert State.of(reasons, **keys) is state
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.middlewares.making import run_jumping
-from tileharvest.history.costs import Traffic
+from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import NO_GAP, Gap
-from tileharvest.politeness.hold import Reason
+from tileharvest.maps.rates import NO_DELAY, Delay
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import NO_PLACE, MapThrottle
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
@@ -47,7 +47,7 @@ class World:
             self.shared.process,
             name,
             Rules(HOST, **{"concurrency": 4, **rules}),
-            Traffic(clock=now),
+            CostMeter(clock=now),
             lasts=LASTS,
             zone=UTC,
             clock=now,
@@ -103,14 +103,14 @@ async def test_a_map_without_a_rate_is_free_and_never_waits(world: World) -> Non
 
 @jumping
 async def test_requests_keep_the_gap_of_the_map(world: World) -> None:
-    async with world.asking(gap=Gap.of(2.0)) as throttle:
+    async with world.asking(gap=Delay.of(2.0)) as throttle:
         assert not throttle.is_free(HOST)
         assert await starts_of(throttle, 4) == pytest.approx([0, 2, 4, 6])
 
 
 @jumping
 async def test_a_random_gap_is_drawn_for_each_request(world: World) -> None:
-    async with world.asking(gap=Gap(0.5, 1.5)) as throttle:
+    async with world.asking(gap=Delay(0.5, 1.5)) as throttle:
         gaps = [later - earlier for earlier, later in pairwise(await starts_of(throttle, 30))]
         assert all(0.5 - 1e-6 <= gap <= 1.5 + 1e-6 for gap in gaps)
         assert len({round(gap, 3) for gap in gaps}) > 20
@@ -118,7 +118,7 @@ async def test_a_random_gap_is_drawn_for_each_request(world: World) -> None:
 
 @jumping
 async def test_maps_of_a_host_keep_its_gap_together(world: World) -> None:
-    rules = {"host_gap": Gap.of(0.1)}
+    rules = {"host_gap": Delay.of(0.1)}
     async with world.asking("a", **rules) as one, world.asking("b", **rules) as other:
         several = await asyncio.gather(starts_of(one, 20), starts_of(other, 20))
         starts = sorted(start for some in several for start in some)
@@ -128,7 +128,7 @@ async def test_maps_of_a_host_keep_its_gap_together(world: World) -> None:
 
 @jumping
 async def test_a_process_that_is_late_keeps_the_gap_and_loses_the_starts_that_it_missed(world: World) -> None:
-    async with world.asking(gap=Gap.of(0.05)) as throttle:
+    async with world.asking(gap=Delay.of(0.05)) as throttle:
         await throttle.turn(HOST, 5)
         await asyncio.sleep(0.23)
         # The second and the third start are too old.
@@ -137,18 +137,18 @@ async def test_a_process_that_is_late_keeps_the_gap_and_loses_the_starts_that_it
 
 @jumping
 async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None:
-    async with world.asking(gap=Gap.of(0.1)) as throttle:
+    async with world.asking(gap=Delay.of(0.1)) as throttle:
         assert await throttle.turn(HOST, 2)
-        await throttle.look(rate=Gap.of(5.0))
+        await throttle.look(rate=Delay.of(5.0))
         # The second start, at 0.1, was reserved and is lost.
         assert await starts_of(throttle, 1) == pytest.approx([5.1])
-        await throttle.look(rate=Gap.of(1.0))
+        await throttle.look(rate=Delay.of(1.0))
         assert await starts_of(throttle, 2) == pytest.approx([6.1, 7.1])
 
 
 @jumping
 async def test_a_host_that_refuses_more_is_asked_more_slowly(world: World) -> None:
-    async with world.asking(gap=Gap.of(0.1)) as throttle:
+    async with world.asking(gap=Delay.of(0.1)) as throttle:
         throttle.slow_down(0.5)
         throttle.slow_down(0.2)
         assert await starts_of(throttle, 2) == pytest.approx([0, 0.5])
@@ -157,7 +157,7 @@ async def test_a_host_that_refuses_more_is_asked_more_slowly(world: World) -> No
 @pytest.mark.parametrize("held", ["paused", "rest", "down"])
 @jumping
 async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(world: World, held: str) -> None:
-    async with world.asking(gap=Gap.of(30.0)) as throttle:
+    async with world.asking(gap=Delay.of(30.0)) as throttle:
         await starts_of(throttle, 1)
         waiting = asyncio.ensure_future(throttle.turn(HOST))
         await asyncio.sleep(5)
@@ -169,7 +169,7 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(worl
             throttle.down_until(now() + 60)
         assert not await waiting
         assert now() - BEGIN.timestamp() <= 6
-        reason = {"paused": Reason.PAUSED, "rest": Reason.RESTING, "down": Reason.DOWN}[held]
+        reason = {"paused": HoldReason.PAUSED, "rest": HoldReason.RESTING, "down": HoldReason.DOWN}[held]
         ends = pytest.approx(BEGIN.timestamp() + 65, abs=1e-3) if held == "rest" else None
         assert throttle.held == (reason, ends)
 
@@ -180,9 +180,9 @@ async def test_that_a_host_is_down_is_told_only_if_nothing_else_holds(
 ) -> None:
     async with world.asking() as throttle:
         throttle.down_until(inf)
-        assert throttle.held == (Reason.DOWN, None)
+        assert throttle.held == (HoldReason.DOWN, None)
         await throttle.rest(HOST, 60)
-        assert throttle.held == (Reason.RESTING, now() + 60)
+        assert throttle.held == (HoldReason.RESTING, now() + 60)
         throttle.down_until(None)
         await asyncio.sleep(60)
         assert throttle.held is None
@@ -193,7 +193,7 @@ async def test_a_rest_holds_the_other_maps_of_the_host_from_their_next_look_on(w
     async with world.asking("a") as one, world.asking("b") as other:
         await one.rest(HOST, 60)
         await other.look()
-        assert other.held == (Reason.RESTING, now() + 60)
+        assert other.held == (HoldReason.RESTING, now() + 60)
         await asyncio.sleep(60)
         assert other.held is None
 
@@ -204,22 +204,22 @@ async def test_quiet_hours_hold_until_they_end_unless_they_have_a_rate(world: Wo
 
     async with (
         world.asking("a", quiet=quiet) as none,
-        world.asking("b", quiet=quiet, quiet_gap=Gap.of(6.0)) as less,
+        world.asking("b", quiet=quiet, quiet_gap=Delay.of(6.0)) as less,
     ):
-        assert none.held == (Reason.QUIET, (BEGIN + timedelta(hours=1)).timestamp())
+        assert none.held == (HoldReason.QUIET, (BEGIN + timedelta(hours=1)).timestamp())
         assert await starts_of(less, 2) == pytest.approx([0, 6])
 
 
 @jumping
 async def test_the_time_of_work_stands_still_while_requests_are_held_back(world: World) -> None:
     async with world.asking() as throttle:
-        throttle._traffic.start()
+        throttle._cost_meter.start()
         await asyncio.sleep(2)
         await throttle.look(is_paused=True)
         await asyncio.sleep(50)
         await throttle.look()
         await asyncio.sleep(3)
-        assert throttle._traffic.worked == pytest.approx(5)
+        assert throttle._cost_meter.worked == pytest.approx(5)
 
 
 @jumping
@@ -269,7 +269,7 @@ async def test_all_workers_together_make_exactly_the_requests_of_the_budget(worl
                 other.count_request()
                 made += 1
         assert made == 10
-        assert (one.held, one.lacking) == ((Reason.SPENT, None), "requests")
+        assert (one.held, one.lacking) == ((HoldReason.SPENT, None), "requests")
 
 
 @jumping
@@ -305,15 +305,15 @@ async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -
         await other.look()
         assert other.held is None
         other.count_bytes(400)
-        assert (other.held, other.lacking) == ((Reason.SPENT, None), "bytes")
-        one._traffic.seconds = 100
+        assert (other.held, other.lacking) == ((HoldReason.SPENT, None), "bytes")
+        one._cost_meter.seconds = 100
         await one.look()
         assert one.lacking in ("bytes", "seconds")
 
 
 @jumping
 async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(world: World) -> None:
-    elsewhere = {"limits_at": lambda host: (1, Gap.of(2.0))}
+    elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0))}
 
     async with world.asking(**elsewhere) as throttle:
         starts = []
@@ -347,7 +347,7 @@ async def test_single_requests_keep_to_the_places_of_the_map(world: World) -> No
 
 @jumping
 async def test_tiles_elsewhere_take_the_places_there_and_never_more(world: World) -> None:
-    elsewhere, host = {"limits_at": lambda host: (2, NO_GAP)}, "cdn.example.net"
+    elsewhere, host = {"limits_at": lambda host: (2, NO_DELAY)}, "cdn.example.net"
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
         assert not one.is_free(host)
         assert [await one.turn(host) for _ in range(3)] == [True, True, False]
@@ -360,7 +360,7 @@ async def test_tiles_elsewhere_take_the_places_there_and_never_more(world: World
 
 @jumping
 async def test_a_request_elsewhere_is_given_up_if_others_leave_no_place(world: World) -> None:
-    elsewhere = {"limits_at": lambda host: (1, NO_GAP)}
+    elsewhere = {"limits_at": lambda host: (1, NO_DELAY)}
 
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
         async with one.place("cdn.example.net"):
@@ -389,7 +389,9 @@ async def test_one_worker_at_a_time_may_probe_a_host(world: World) -> None:
 @jumping
 async def test_tiles_that_all_lie_elsewhere_count_there_and_the_run_goes_on(world: World) -> None:
     budget = Budget(requests=10)
-    async with world.asking(gap=Gap.of(2.0), budget=budget, limits_at=lambda host: (2, NO_GAP)) as throttle:
+    async with world.asking(
+        gap=Delay.of(2.0), budget=budget, limits_at=lambda host: (2, NO_DELAY)
+    ) as throttle:
         await throttle.ask_at("cdn.example.net")
         assert throttle.concurrency == 2
         assert await starts_of(throttle, 2, "cdn.example.net") == pytest.approx([0, 2])
@@ -402,6 +404,6 @@ async def test_tiles_that_all_lie_elsewhere_count_there_and_the_run_goes_on(worl
 async def test_of_two_that_wait_for_their_turn_the_last_request_of_the_budget_is_for_one(
     world: World,
 ) -> None:
-    async with world.asking(budget=Budget(requests=2), gap=Gap.of(2.0)) as throttle:
+    async with world.asking(budget=Budget(requests=2), gap=Delay.of(2.0)) as throttle:
         await starts_of(throttle, 1)
         assert sorted(await asyncio.gather(throttle.turn(HOST), throttle.turn(HOST))) == [False, True]

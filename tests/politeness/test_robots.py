@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
+from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
 from tileharvest.politeness.robots import Robots, origin_of
 
 if TYPE_CHECKING:
@@ -77,16 +77,16 @@ def test_what_is_allowed(content: bytes, allowed: list[str], forbidden: list[str
 @pytest.mark.parametrize(
     ("lines", "gap"),
     [
-        (["Crawl-delay: 2.5"], Gap.of(2.5)),
-        (["Request-rate: 1/5"], Gap.of(5)),
-        (["Request-rate: 30/1m", "Crawl-delay: 1"], Gap.of(2)),
-        (["Request-rate: 30/1m", "Crawl-delay: 3"], Gap.of(3)),
-        (["Crawl-delay: soon"], NO_GAP),
-        (["Crawl-delay: 1000000"], Gap.of(LONGEST)),
-        (["User-agent: slurp", "Crawl-delay: 9"], NO_GAP),
+        (["Crawl-delay: 2.5"], Delay.of(2.5)),
+        (["Request-rate: 1/5"], Delay.of(5)),
+        (["Request-rate: 30/1m", "Crawl-delay: 1"], Delay.of(2)),
+        (["Request-rate: 30/1m", "Crawl-delay: 3"], Delay.of(3)),
+        (["Crawl-delay: soon"], NO_DELAY),
+        (["Crawl-delay: 1000000"], Delay.of(LONGEST)),
+        (["User-agent: slurp", "Crawl-delay: 9"], NO_DELAY),
     ],
 )
-def test_the_longer_of_both_gaps_is_kept(lines: Sequence[str], gap: Gap) -> None:
+def test_the_longer_of_both_gaps_is_kept(lines: Sequence[str], gap: Delay) -> None:
     assert robots("User-agent: *", "Allow: /", *lines).gap == gap
 
 
@@ -96,5 +96,5 @@ def test_each_site_has_its_own_rules_and_the_longest_gap_holds() -> None:
     both = first.beside(Robots.of(tiles, b"User-agent: *\nDisallow: /b/\nCrawl-delay: 2"))
     paths = [f"{site}/{path}/0.png" for site in (SITE, tiles, "https://map.example.net") for path in "ab"]
     assert [both.allows(path) for path in paths] == [False, True, True, False, True, True]
-    assert both.gap == Gap.of(2)
+    assert both.gap == Delay.of(2)
     assert origin_of("https://map.example.net:8443/a/b.png?c=1") == "https://map.example.net:8443"

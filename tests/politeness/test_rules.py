@@ -11,7 +11,7 @@ from tileharvest.errors import BudgetError, DaySpentError, ExitStatus
 from tileharvest.history.costs import Cost
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import Gap
+from tileharvest.maps.rates import Delay
 from tileharvest.politeness.limits import budget_of_run, check_room
 from tileharvest.politeness.rules import Rules
 
@@ -40,12 +40,12 @@ def test_the_gap_of_the_hour_is_never_shorter_than_quiet_hours_and_robots_txt_al
     at_noon: float,
     in_the_evening: float | None,
 ) -> None:
-    of_quiet = None if quiet is None else Gap.of(quiet)
-    rules = Rules("h", 1, Gap.of(gap), quiet=QUIET, quiet_gap=of_quiet, crawl_gap=Gap.of(crawl))
-    of_hand = None if by_hand is None else Gap.of(by_hand)
-    assert rules.gap_at(NOON, by_hand=of_hand) == Gap.of(at_noon)
+    of_quiet = None if quiet is None else Delay.of(quiet)
+    rules = Rules("h", 1, Delay.of(gap), quiet=QUIET, quiet_gap=of_quiet, crawl_gap=Delay.of(crawl))
+    of_hand = None if by_hand is None else Delay.of(by_hand)
+    assert rules.gap_at(NOON, by_hand=of_hand) == Delay.of(at_noon)
     assert rules.gap_at(EVENING, by_hand=of_hand) == (
-        None if in_the_evening is None else Gap.of(in_the_evening)
+        None if in_the_evening is None else Delay.of(in_the_evening)
     )
 
 

@@ -10,7 +10,7 @@ from scrapy.settings import Settings
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.maps.rates import NO_DELAY, Delay
 from tileharvest.maps.settings import described_map
 from tileharvest.politeness.settings import outage_limits, rules_for
 
@@ -45,8 +45,8 @@ def quiet(hours: str) -> tuple[QuietHours, ...]:
 @pytest.mark.parametrize(
     ("setting", "value", "toml", "name", "of_setting", "of_map"),
     [
-        ("DELAY", "[0.1, 0.3]", "delay = 2", "gap", Gap(0.1, 0.3), Gap.of(2.0)),
-        ("STORE_DELAY", "0.1", "store_delay = [1, 2]", "store_gap", Gap.of(0.1), Gap(1.0, 2.0)),
+        ("DELAY", "[0.1, 0.3]", "delay = 2", "gap", Delay(0.1, 0.3), Delay.of(2.0)),
+        ("STORE_DELAY", "0.1", "store_delay = [1, 2]", "store_gap", Delay.of(0.1), Delay(1.0, 2.0)),
         (
             "QUIET_HOURS",
             '["8:00-9:00"]',
@@ -55,7 +55,7 @@ def quiet(hours: str) -> tuple[QuietHours, ...]:
             quiet("8:00-9:00"),
             quiet("1:00-2:00"),
         ),
-        ("QUIET_RATE", "1/min", 'quiet_rate = "2/s"', "quiet_gap", Gap.of(60.0), Gap.of(0.5)),
+        ("QUIET_RATE", "1/min", 'quiet_rate = "2/s"', "quiet_gap", Delay.of(60.0), Delay.of(0.5)),
         ("BUDGET", '{"bytes": "1 MB"}', "budget = {requests = 5}", "budget", Budget(None, 10**6), Budget(5)),
         (
             "DAILY_BUDGET",
@@ -82,7 +82,7 @@ def test_the_command_line_goes_before_the_map_and_the_map_before_the_settings(
 
 def test_without_a_word_a_map_is_asked_without_gaps_and_limits(settings: Settings) -> None:
     found = owed(settings)
-    assert (found.gap, found.host_gap, found.store_gap, found.quiet) == (NO_GAP, NO_GAP, NO_GAP, ())
+    assert (found.gap, found.host_gap, found.store_gap, found.quiet) == (NO_DELAY, NO_DELAY, NO_DELAY, ())
     assert (found.budget, found.daily_budget, found.min_free) == (Budget(), Budget(), None)
     assert (found.autothrottle, found.robots) == (False, True)
 
@@ -153,27 +153,32 @@ def test_a_table_of_a_host_that_would_limit_nothing_is_refused(
 
 
 def test_of_a_delay_and_a_rate_the_slower_counts(settings: Settings) -> None:
-    assert owed(settings, "delay = [0.1, 0.9]\nrequests_per_second = 2").gap == Gap(0.5, 0.9)
+    assert owed(settings, "delay = [0.1, 0.9]\nrequests_per_second = 2").gap == Delay(0.5, 0.9)
 
 
 @pytest.mark.parametrize(
     ("toml", "own", "of_command_line", "concurrency", "gap"),
     [
         pytest.param(
-            f"{TABLE}concurrency = 2\nrequests_per_second = 4", {}, {}, 2, Gap.of(0.25), id="a table"
+            f"{TABLE}concurrency = 2\nrequests_per_second = 4", {}, {}, 2, Delay.of(0.25), id="a table"
         ),
         pytest.param(
-            f"{TABLE}delay = [0.1, 0.9]\nrequests_per_second = 2", {}, {}, 4, Gap(0.5, 0.9), id="both"
+            f"{TABLE}delay = [0.1, 0.9]\nrequests_per_second = 2", {}, {}, 4, Delay(0.5, 0.9), id="both"
         ),
-        pytest.param("", {"HOST_CONCURRENCY": 2, "HOST_DELAY": 0.25}, {}, 2, Gap.of(0.25), id="settings"),
+        pytest.param("", {"HOST_CONCURRENCY": 2, "HOST_DELAY": 0.25}, {}, 2, Delay.of(0.25), id="settings"),
         pytest.param(
-            f"{TABLE}delay = 1", {}, {"HOST_DELAY": "[0.1, 0.2]"}, 4, Gap(0.1, 0.2), id="command line"
+            f"{TABLE}delay = 1", {}, {"HOST_DELAY": "[0.1, 0.2]"}, 4, Delay(0.1, 0.2), id="command line"
         ),
-        pytest.param("requests_per_second = 5", {}, {}, 4, NO_GAP, id="a single map, faster by hand"),
+        pytest.param("requests_per_second = 5", {}, {}, 4, NO_DELAY, id="a single map, faster by hand"),
         pytest.param(
-            f"delay = [0.2, 0.4]\n{OTHER}concurrency = 6\ndelay = 0.1", {}, {}, 6, Gap.of(0.1), id="generous"
+            f"delay = [0.2, 0.4]\n{OTHER}concurrency = 6\ndelay = 0.1",
+            {},
+            {},
+            6,
+            Delay.of(0.1),
+            id="generous",
         ),
-        pytest.param(f"{OTHER}requests_per_second = 1", {}, {}, 4, NO_GAP, id="one map without a rate"),
+        pytest.param(f"{OTHER}requests_per_second = 1", {}, {}, 4, NO_DELAY, id="one map without a rate"),
     ],
 )
 def test_a_host_has_its_own_limits_or_those_of_its_most_generous_map(
@@ -182,7 +187,7 @@ def test_a_host_has_its_own_limits_or_those_of_its_most_generous_map(
     own: dict[str, Any],
     of_command_line: dict[str, str],
     concurrency: int,
-    gap: Gap,
+    gap: Delay,
 ) -> None:
     settings.setdict(own)
     settings.setdict(of_command_line, priority="cmdline")
@@ -193,18 +198,18 @@ def test_a_host_has_its_own_limits_or_those_of_its_most_generous_map(
 @pytest.mark.parametrize(
     ("toml", "concurrency", "gap"),
     [
-        pytest.param("concurrency = 3", 3, NO_GAP, id="no map"),
+        pytest.param("concurrency = 3", 3, NO_DELAY, id="no map"),
         pytest.param(
             '[o]\nurl = "http://o.example.net/"\nconcurrency = 60\ndelay = [0.2, 0.4]',
             60,
-            Gap.of(0.2),
+            Delay.of(0.2),
             id="a map",
         ),
-        pytest.param('[hosts."o.example.net"]\nconcurrency = 2\ndelay = 5', 2, Gap.of(5.0), id="a table"),
+        pytest.param('[hosts."o.example.net"]\nconcurrency = 2\ndelay = 5', 2, Delay.of(5.0), id="a table"),
     ],
 )
 def test_another_host_has_limits_of_its_own(
-    settings: Settings, toml: str, concurrency: int, gap: Gap
+    settings: Settings, toml: str, concurrency: int, gap: Delay
 ) -> None:
     assert owed(settings, toml).limits_at("o.example.net") == (concurrency, gap)
 

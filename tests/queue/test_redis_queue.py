@@ -13,7 +13,7 @@ import pytest
 from tests.queue.driven import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import Changes, Demand, End
+from tileharvest.queue.port import Demand, End, QueueBatch
 from tileharvest.queue.redis.queue import prefix_of
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def test_calls_outlast_a_server_that_is_started_again() -> None:
         one.open().tell(entry("1"), entry("2"))
         one.lease(1)
         (lease,) = one.held.values()
-        finish = Changes([], [End(lease.id, lease.attempt, "finish")])
+        finish = QueueBatch([], [End(lease.id, lease.attempt, "finish")])
 
         async def finish_meanwhile() -> None:
             finishing = asyncio.ensure_future(one.queue.exchange(finish, None, 0.0))
@@ -254,7 +254,7 @@ def test_a_call_whose_answer_was_lost_can_be_made_again(worker: Callable[..., Wo
     (parent,) = one.lease()
 
     async def tell_twice() -> Any:
-        changes = Changes([entry("child")], [End(parent.id, parent.attempt, "finish")])
+        changes = QueueBatch([entry("child")], [End(parent.id, parent.attempt, "finish")])
         for _ in range(2):
             answer = await one.queue.exchange(changes, Demand(9, []), 0.0)
         return answer

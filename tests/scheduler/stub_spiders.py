@@ -18,7 +18,7 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Changes, Entry
+from tileharvest.queue.port import Entry, QueueBatch
 from tileharvest.queue.segments import Segment
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.request_writer import RequestWriter
@@ -92,7 +92,7 @@ class VisitedSpider(StubSpider):
         async def push() -> None:
             queue = SqliteQueue(Path(self.settings["TILEHARVEST_DATA"], "queues", "stub.sqlite"))
             await queue.open_beside()
-            await queue.exchange(Changes([Entry(body, "", None) for body in bodies]), None, time.time())
+            await queue.exchange(QueueBatch([Entry(body, "", None) for body in bodies]), None, time.time())
             await queue.close()
 
         with ThreadPoolExecutor(1) as elsewhere:

@@ -17,10 +17,10 @@ from scrapy.exceptions import NotConfigured
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
-from tileharvest.history.costs import Traffic
-from tileharvest.politeness.hold import Hold, Reason
+from tileharvest.history.costs import CostMeter
+from tileharvest.politeness.hold import Hold, HoldReason
 from tileharvest.politeness.waits import Wait, noted
-from tileharvest.scheduler.crawl import Crawl, crawl_of, harvest_of
+from tileharvest.scheduler.crawl import CrawlContext, crawl_of, harvest_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Rig:
         crawler: Any = Crawler(Spider)
         crawler.spider = Spider("stub")
         crawler.engine = SimpleNamespace(close_spider_async=self._close)
-        self.crawl = Crawl(crawler)
+        self.crawl = CrawlContext(crawler)
 
     async def _close(self, reason: str) -> None:
         self.closed.append(reason)
@@ -145,7 +145,7 @@ def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
         harvest_of(Crawler(Spider))
 
 
-def held(reason: Reason | None) -> Any:
+def held(reason: HoldReason | None) -> Any:
     """Returns a throttle that holds requests back for this reason, for a minute."""
     hold = None if reason is None else Hold(reason, time.time() + 60)
     return SimpleNamespace(held=hold, host="the host", next_turn=None)
@@ -159,7 +159,7 @@ class Case(NamedTuple):
     """What a crawl that makes no progress for 9 seconds may wait for, and the words that a person gets."""
 
     told: str | None
-    reason: Reason | None = None
+    reason: HoldReason | None = None
     """Why the throttle holds it."""
     noting: str = ""
     answer: Wait | None = None
@@ -168,12 +168,12 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "rest": Case(REST, Reason.RESTING),
+    "rest": Case(REST, HoldReason.RESTING),
     "answer": Case(ANSWER.what, answer=ANSWER),
-    "rest before answer": Case(REST, Reason.RESTING, answer=ANSWER),
-    "noted before all": Case("another attempt", Reason.RESTING, "another attempt", ANSWER),
-    "paused, told elsewhere": Case(None, Reason.PAUSED),
-    "quiet, told elsewhere": Case(None, Reason.QUIET),
+    "rest before answer": Case(REST, HoldReason.RESTING, answer=ANSWER),
+    "noted before all": Case("another attempt", HoldReason.RESTING, "another attempt", ANSWER),
+    "paused, told elsewhere": Case(None, HoldReason.PAUSED),
+    "quiet, told elsewhere": Case(None, HoldReason.QUIET),
     "store": Case("the store", of_harvest="the store"),
     "harvest that waits for nothing": Case(None, of_harvest=""),
 }
@@ -185,7 +185,7 @@ def waiting(case: Case) -> Rig:
     rig.crawl.oldest_requests = [lambda: None, lambda: case.answer]
     if case.of_harvest is not None:
         harvest: Any = SimpleNamespace(
-            traffic=Traffic(), tally=Counter(), waits_for=case.of_harvest or None, waits_for_at_most=None
+            cost_meter=CostMeter(), tally=Counter(), waits_for=case.of_harvest or None, waits_for_at_most=None
         )
         rig.crawl.harvest = harvest
     return rig
@@ -213,7 +213,7 @@ def test_a_crawl_that_gets_on_waits_for_nothing(of_harvest: str | None) -> None:
         rig = waiting(Case(None, answer=ANSWER, of_harvest=of_harvest))
         for _ in range(20):
             if of_harvest is None:
-                rig.crawl.traffic.requests += 1
+                rig.crawl.cost_meter.requests += 1
             else:
                 assert rig.crawl.harvest is not None
                 rig.crawl.harvest.tally[Outcome.IGNORED] += 1
@@ -225,7 +225,7 @@ def test_a_crawl_that_gets_on_waits_for_nothing(of_harvest: str | None) -> None:
 
 def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        rig = waiting(Case(None, Reason.RESTING))
+        rig = waiting(Case(None, HoldReason.RESTING))
         with noted(rig.crawl.waits, "robots.txt to answer"):
             for _ in range(9):
                 rig.crawl.say_wait()

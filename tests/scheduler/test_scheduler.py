@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.queue.port import Changes, Demand
+from tileharvest.queue.port import Demand, QueueBatch
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -88,7 +88,7 @@ def test_what_only_killed_processes_had_leased_is_offered_last(crawls: Crawls, p
         queue = SqliteQueue(crawls.file(), max_attempts=1)
         for pushed in ((queued,), ()):
             await queue.open(segment, time.time())
-            await queue.exchange(Changes(pushed), Demand(1), time.time())
+            await queue.exchange(QueueBatch(pushed), Demand(1), time.time())
             await queue.close()
 
     asyncio.run(lease_and_end())

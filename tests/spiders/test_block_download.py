@@ -15,10 +15,10 @@ from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.utils.test import get_crawler
 
 from tileharvest.harvest.walks import LayerWalk
-from tileharvest.history.costs import Traffic
+from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import Gap
-from tileharvest.politeness.hold import Reason
+from tileharvest.maps.rates import Delay
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
@@ -101,7 +101,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    *, concurrency: int = 4, gap: Gap | None = None, budget: Budget | None = None, **settings: Any
+    *, concurrency: int = 4, gap: Delay | None = None, budget: Budget | None = None, **settings: Any
 ) -> AsyncIterator[Stage]:
     """A handler of a crawl of its own, at a site of its own."""
     site = Stage()
@@ -112,7 +112,7 @@ async def stage(
     layer = Layer(LAYER, Pyramid(8), "png", QuadtreeAddresses(f"{site.url}/day", 8, "png"))
     site.crawl.harvest = SimpleNamespace(
         layers={LAYER: LayerWalk(layer, Walk(layer.pyramid))},
-        traffic=Traffic(),
+        cost_meter=CostMeter(),
         understood=lambda answer, tile: answer,
         answers_head=True,
         description=SimpleNamespace(page=f"{site.url}/", host="127.0.0.1", gap=None),
@@ -122,7 +122,7 @@ async def stage(
     await shared.open()
     site.crawl.rules = rules
     site.throttle = site.crawl.throttle = MapThrottle(
-        shared, shared.process, "small", rules, site.crawl.traffic, lasts=300.0, zone=UTC
+        shared, shared.process, "small", rules, site.crawl.cost_meter, lasts=300.0, zone=UTC
     )
     await site.throttle.open(budget or Budget())
     site.handler = TileDownloadHandler(crawler)
@@ -143,7 +143,7 @@ def test_a_block_returns_an_answer_for_each_of_its_tiles_over_few_connections() 
                 bit: Answer(200, response.answers[0].validator, 4) for bit in range(20)
             }
             assert response.asked == mask_of(range(20))
-            assert site.crawl.traffic.requests == len(site.heads) == 20
+            assert site.crawl.cost_meter.requests == len(site.heads) == 20
             asked = {head.split(" ")[1] for head in site.heads}
             block = Block(LAYER, 0, 0, -1, mask_of(range(20)))
             assert asked == {site.path(tile) for _, tile in block.tiles()}
@@ -211,7 +211,7 @@ def test_a_hold_leaves_what_has_not_started_and_waits_for_what_has() -> None:
             await site.until(lambda: len(site.heads) == 2)
             await site.throttle.look(is_paused=True)
             assert site.throttle.held is not None
-            assert site.throttle.held.reason is Reason.PAUSED
+            assert site.throttle.held.reason is HoldReason.PAUSED
             site.go_on.set()
             assert (await asking).asked == 0b11
             assert (await site.ask(0b1)).asked == 0
@@ -233,7 +233,7 @@ def test_tiles_start_apart_where_the_map_has_a_rate() -> None:
     """The throttle's own tests show that the starts are right; here each tile takes one."""
 
     async def run() -> None:
-        async with stage(gap=Gap(0.01, 0.01)) as site:
+        async with stage(gap=Delay(0.01, 0.01)) as site:
             began = asyncio.get_running_loop().time()
             assert (await site.ask(0b11111)).asked == 0b11111
             assert asyncio.get_running_loop().time() - began >= 0.04
@@ -328,7 +328,7 @@ def test_a_host_that_asks_for_a_rest_gets_it_and_the_tiles_that_have_not_started
             response = await site.ask(0b111)
             assert response.asked == 0b1
             assert site.throttle.held is not None
-            assert site.throttle.held.reason is Reason.RESTING
+            assert site.throttle.held.reason is HoldReason.RESTING
 
     asyncio.run(run())
 

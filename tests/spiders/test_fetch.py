@@ -20,7 +20,7 @@ from tileharvest.renderers.registry import probe as probe_as_named
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetched, Site
 from tileharvest.spiders import fetch as fetches
-from tileharvest.spiders.download import NEAR
+from tileharvest.spiders.download import ALLOWED_NETWORKS
 from tileharvest.spiders.fetch import probe_as_before
 from tileharvest.tiles.versions import Validator
 
@@ -186,7 +186,7 @@ def test_the_name_of_another_host_is_looked_at_once_more_when_it_is_connected(
     engine = Engine(monkeypatch)
     for host in ("map", "tiles"):
         asyncio.run(engine.fetch("map.example.net", f"http://{host}.example.net/settings.json"))
-    assert [request.meta.get(NEAR) for request in engine.asked] == [None, ["93.184.215.14"]]
+    assert [request.meta.get(ALLOWED_NETWORKS) for request in engine.asked] == [None, ["93.184.215.14"]]
 
 
 @pytest.mark.parametrize(("host", "is_near"), [("map", True), ("tiles", True), ("inside", False)])

@@ -14,8 +14,8 @@ from scrapy.settings import Settings
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.rules import Rules
-from tileharvest.queue.orders import Orders
-from tileharvest.scheduler.crawl import Crawl
+from tileharvest.queue.controls import Controls
+from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.spiders.throttle import CrawlThrottle
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 def throttle_of(folder: Path, *, is_busy: bool) -> CrawlThrottle:
     """Returns the throttle of a crawl of the map, as one of several workers of this computer."""
-    scheduler = SimpleNamespace(orders=Orders(), is_busy=is_busy)
+    scheduler = SimpleNamespace(controls=Controls(), is_busy=is_busy)
     crawler: Any = Crawler(Spider)
     crawler.get_spider_middleware = lambda kind: SimpleNamespace(scheduler=scheduler)
     settings = Settings({"TILEHARVEST_DATA": str(folder)})
-    return CrawlThrottle(Crawl(crawler), settings, Rules("h", 4), "m", ZoneInfo("UTC"))
+    return CrawlThrottle(CrawlContext(crawler), settings, Rules("h", 4), "m", ZoneInfo("UTC"))
 
 
 @pytest.mark.parametrize(("is_busy", "left"), [(True, 0), (False, 4)])

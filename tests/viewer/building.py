@@ -127,7 +127,7 @@ class World:
             record(harvest, results, Cost(2 * len(results), 100 * len(results), stored))
             if finished:
                 harvest.finish(
-                    datetime(day.year, day.month, day.day, 7, tzinfo=UTC), "finished", settle_gone=True
+                    datetime(day.year, day.month, day.day, 7, tzinfo=UTC), "finished", finalise_gone=True
                 )
 
     def shown(self, tile: Tile, day: date, layer: str = DAY_LAYER, name: str = MAP) -> Recorded | None:

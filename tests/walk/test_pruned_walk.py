@@ -22,7 +22,7 @@ from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import Decision, decide
 from tileharvest.walk.proof import Proof, prove
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class History:
     """The state that outlives a harvest."""
 
     present: dict[Tile, Validator] = field(default_factory=dict)
-    marks: dict[Tile, Mark] = field(default_factory=dict)
+    marks: dict[Tile, RememberedValidator] = field(default_factory=dict)
     proof: Proof | None = None
     last_full: date | None = None
 
@@ -152,14 +152,16 @@ class Harvest:
                 below = self.walk.below(tile, outcome, known=known is not None)
                 waiting += [(child, how.below) for child in below]
             if step.seen is not None:
-                history.marks[tile] = Mark(step.seen.etag, step.seen.last_modified, is_trusted=True)
+                history.marks[tile] = RememberedValidator(
+                    step.seen.etag, step.seen.last_modified, is_trusted=True
+                )
 
     def finish(self, day: date, *, is_full: bool) -> None:
         history = self.history
         failed = {tile for tile, outcome in self.found.items() if outcome is Outcome.FAILED}
         for tile in failed.union(*(self.site.above(tile) for tile in failed)) & history.marks.keys():
             mark = history.marks[tile]
-            history.marks[tile] = Mark(mark.etag, mark.last_modified, is_trusted=False)
+            history.marks[tile] = RememberedValidator(mark.etag, mark.last_modified, is_trusted=False)
         if is_full:
             times = {tile: said.last_modified for tile, said in history.present.items()}
             history.proof, history.last_full = prove(dated(times), day), day

@@ -13,21 +13,24 @@ from tileharvest.tiles.questions import ON_WALK, Asked
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 from tileharvest.walk.walk import Walk
 
 WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
-TRUSTED, DOUBTED = Mark('"a"', NOON, is_trusted=True), Mark('"a"', NOON, is_trusted=False)
+TRUSTED, DOUBTED = (
+    RememberedValidator('"a"', NOON, is_trusted=True),
+    RememberedValidator('"a"', NOON, is_trusted=False),
+)
 LATE, IN_FULL, AUDITED = Asked(late=True), Asked(in_full=True), Asked(late=True, audited=True)
 
 
 def step(
     outcome: Outcome,
     said: Validator,
-    mark: Mark | None = TRUSTED,
+    mark: RememberedValidator | None = TRUSTED,
     asked: Asked = ON_WALK,
     *,
     tile: Tile = TOP,
@@ -50,10 +53,10 @@ def step(
         (DOUBTED, AUDITED, Step(skips=True)),
         (None, ON_WALK, Step(seen=AS_IT_WAS)),
         (None, LATE, Step()),
-        (Mark('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
+        (RememberedValidator('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
     ],
 )
-def test_an_unchanged_tile(mark: Mark | None, asked: Asked, expected: Step) -> None:
+def test_an_unchanged_tile(mark: RememberedValidator | None, asked: Asked, expected: Step) -> None:
     assert step(Outcome.IGNORED, AS_IT_WAS, mark, asked) == expected
 
 
@@ -66,7 +69,7 @@ def test_an_unchanged_tile(mark: Mark | None, asked: Asked, expected: Step) -> N
         (None, LATE, Step()),
     ],
 )
-def test_a_changed_tile(mark: Mark | None, asked: Asked, expected: Step) -> None:
+def test_a_changed_tile(mark: RememberedValidator | None, asked: Asked, expected: Step) -> None:
     assert step(Outcome.UPDATED, ANOTHER, mark, asked) == expected
 
 
@@ -88,7 +91,7 @@ def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
 
 @pytest.mark.parametrize(("status", "skips"), [(200, True), (304, False)])
 def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: int, skips: bool) -> None:
-    dated, mark = Validator(None, NOON), Mark(None, NOON, is_trusted=True)
+    dated, mark = Validator(None, NOON), RememberedValidator(None, NOON, is_trusted=True)
     assert step(Outcome.IGNORED, dated, mark, status=status).skips is skips
     assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(Pyramid(3), (0, 0))).skips
 

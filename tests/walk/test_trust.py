@@ -7,13 +7,16 @@ import pytest
 from tileharvest.tiles.questions import IN_FULL, ON_WALK, Asked
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import Mark, remember
+from tileharvest.walk.trust import RememberedValidator, remember
 
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 SAME, DATED = Validator('"a"', NOON), '"6027bf40-1e240"'
 """The ETag of nginx for a file of NOON."""
-TRUSTED, DOUBTED = Mark('"a"', NOON, is_trusted=True), Mark('"a"', NOON, is_trusted=False)
-OTHER = Mark('"b"', MORNING, is_trusted=True)
+TRUSTED, DOUBTED = (
+    RememberedValidator('"a"', NOON, is_trusted=True),
+    RememberedValidator('"a"', NOON, is_trusted=False),
+)
+OTHER = RememberedValidator('"b"', MORNING, is_trusted=True)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ OTHER = Mark('"b"', MORNING, is_trusted=True)
     ],
 )
 def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, is_same):
-    assert Mark(*mark, is_trusted=True).is_of(Validator(*seen)) is is_same
+    assert RememberedValidator(*mark, is_trusted=True).is_of(Validator(*seen)) is is_same
 
 
 @pytest.mark.parametrize(
@@ -57,10 +60,15 @@ def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, i
         (TRUSTED, Validator(), False, Step(seen=Validator())),
         (TRUSTED, Validator(), True, Step(seen=Validator())),
         (None, Validator(), False, Step()),
-        (Mark(None, None, is_trusted=False), Validator(), False, Step()),
+        (RememberedValidator(None, None, is_trusted=False), Validator(), False, Step()),
         # The date that an answer leaves out stays remembered.
-        (Mark(DATED, NOON, is_trusted=True), Validator(DATED), False, Step()),
-        (Mark(DATED, NOON, is_trusted=False), Validator(DATED), False, Step(seen=Validator(DATED, NOON))),
+        (RememberedValidator(DATED, NOON, is_trusted=True), Validator(DATED), False, Step()),
+        (
+            RememberedValidator(DATED, NOON, is_trusted=False),
+            Validator(DATED),
+            False,
+            Step(seen=Validator(DATED, NOON)),
+        ),
     ],
 )
 def test_what_is_remembered(mark, seen, is_late, step):

@@ -153,8 +153,8 @@ def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str])
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
     for name in sorted({one.map_name for one in asked}):
         owner = queue_owner(settings, name)
-        orders = [tile_order(owner, one.layer, one.tile, 1) for one in asked if one.map_name == name]
-        owner.push(list(map(pushed, orders)))
+        controls = [tile_order(owner, one.layer, one.tile, 1) for one in asked if one.map_name == name]
+        owner.push(list(map(pushed, controls)))
     return asked
 
 

@@ -307,10 +307,10 @@ class DueMaps:
     async def _may_begin(self, name: str, now: datetime) -> bool:
         """Returns False for a map that is paused, or whose queue cannot be read. It would only take the place
         of another one."""
-        from tileharvest.queue.settings import orders_for
+        from tileharvest.queue.settings import controls_for
 
         try:
-            since = (await orders_for(self._settings, name)).paused
+            since = (await controls_for(self._settings, name)).paused
         except QueueError as error:
             why, is_error = f"map '{name}' is passed over: {error}", True
         else:

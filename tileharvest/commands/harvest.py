@@ -125,13 +125,13 @@ async def _in_turn(
     settings: BaseSettings, names: list[str], pass_over: Callable[[str], None] | None
 ) -> AsyncIterator[str]:
     """Yields the maps to harvest. Paused ones are left out and handed to `pass_over`, unless it is None."""
-    from tileharvest.queue.settings import orders_for
+    from tileharvest.queue.settings import controls_for
 
     for name in names:
         since = None
         # The harvest will meet the same error and report it.
         with suppress(QueueError):
-            since = (await orders_for(settings, name)).paused
+            since = (await controls_for(settings, name)).paused
         if since is None or pass_over is None:
             yield name
         else:

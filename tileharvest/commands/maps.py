@@ -15,7 +15,7 @@ from tileharvest.commands.terminal import write_error, write_line, write_rows
 from tileharvest.errors import program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
-from tileharvest.queue.orders import Orders
+from tileharvest.queue.controls import Controls
 from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Command(ProjectCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         from tileharvest.history.settings import open_history_if_any
         from tileharvest.history.summaries import MapSummary, map_summaries
-        from tileharvest.queue.settings import orders_for_all
+        from tileharvest.queue.settings import controls_for_all
 
         descriptions, now = all_maps(self.settings), datetime.now(UTC)
         summaries = {name: MapSummary(name, None, None, {}, 0, 0, 0) for name in descriptions}
@@ -48,12 +48,12 @@ class Command(ProjectCommand, ScrapyCommand):
                 summaries |= {one.name: one for one in map_summaries(history)}
             walks = _next_walks(history, descriptions.values(), summaries, now)
             due = dues_of(self.settings, history, descriptions.values(), now)
-        orders, faults = asyncio.run(orders_for_all(self.settings, list(descriptions)))
+        controls, faults = asyncio.run(controls_for_all(self.settings, list(descriptions)))
         for fault in faults:
             # The list is useful without the orders.
             write_error(str(fault))
         rows = [
-            _row(one, summaries[name], walks[name], orders.get(name, Orders()).paused, due.get(name))
+            _row(one, summaries[name], walks[name], controls.get(name, Controls()).paused, due.get(name))
             for name, one in descriptions.items()
         ]
         nothing = f"no map yet: {program()} add NAME URL"

@@ -11,7 +11,7 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import program
-from tileharvest.queue.orders import pause
+from tileharvest.queue.controls import pause
 
 if TYPE_CHECKING:
     from argparse import Namespace

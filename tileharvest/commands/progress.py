@@ -161,7 +161,7 @@ class RunningHarvest:
         return HarvestStats(
             harvest.expected or (recorded.expected if recorded else 0),
             recorded.counts if recorded else dict(harvest.tally),
-            recorded.cost if recorded and by_all else self._earlier + harvest.traffic.total,
+            recorded.cost if recorded and by_all else self._earlier + harvest.cost_meter.total,
             state,
             detail,
             is_pruned=is_pruned,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import CrawlerProcessBase
 
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.site_probe import SiteProbeSpider
 
 Options: TypeAlias = dict[str, dict[str, Any]]
@@ -224,7 +224,7 @@ def _following(args: list[str], option: str) -> str:
     return behind[0] if behind and not behind[0].startswith("-") else "1"
 
 
-async def say_waits(crawl: Crawl) -> None:
+async def say_waits(crawl: CrawlContext) -> None:
     """Writes what the crawl waits for and until when, each time that changes. Runs until it is cancelled."""
     said = ""
     while True:

@@ -82,7 +82,7 @@ def _state(
 
     Only a worker knows more, for example that the host is down.
     """
-    paused, counts = overview.orders.paused, overview.counts
+    paused, counts = overview.controls.paused, overview.counts
     if not is_worked_on:
         return State.INTERRUPTED, (progress and progress.stopped) or ""
     if paused is not None:
@@ -101,10 +101,10 @@ def _state(
 def rows_of(overview: Overview) -> list[list[str]]:
     """Returns the rows of the table for people, each a name and a number. The workers are not in it."""
     rows = [[name, f"{count:,}"] for name, count in overview.counts.as_plain().items()]
-    if overview.orders.paused is not None:
-        rows.append(["paused since", overview.orders.paused])
-    if overview.orders.rate is not None:
-        rows.append(["rate by hand", rate_in_words(overview.orders.rate)])
+    if overview.controls.paused is not None:
+        rows.append(["paused since", overview.controls.paused])
+    if overview.controls.rate is not None:
+        rows.append(["rate by hand", rate_in_words(overview.controls.rate)])
     return rows
 
 

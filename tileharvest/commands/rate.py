@@ -10,13 +10,13 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, program
-from tileharvest.maps.rates import NO_GAP, parse_rate, rate_in_words
-from tileharvest.queue.orders import Orders, orders_of, set_rate
+from tileharvest.maps.rates import NO_DELAY, parse_rate, rate_in_words
+from tileharvest.queue.controls import Controls, controls_of, set_rate
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from tileharvest.maps.rates import Gap
+    from tileharvest.maps.rates import Delay
 
 _OWN: Final = "default"
 """The word that takes back a rate that was set by hand."""
@@ -31,7 +31,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
-        own = NO_GAP
+        own = NO_DELAY
         if owner.description is not None:
             from tileharvest.politeness.settings import rules_for
 
@@ -41,7 +41,7 @@ class Command(ProjectCommand, ScrapyCommand):
         elif opts.rate is not None:
             _check_rate(opts.rate)
             owner.ask(lambda queue: set_rate(queue, opts.rate))
-        by_hand = owner.ask_if_any(orders_of, Orders()).rate
+        by_hand = owner.ask_if_any(controls_of, Controls()).rate
         asks = f"{owner.in_words} {'asks' if owner.description is None else 'is asked'}"
         if by_hand is None:
             words = f"{asks} at its own rate: {_in_words(own)}; none is set by hand"
@@ -67,5 +67,5 @@ def _check_rate(text: str) -> None:
         raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
 
 
-def _in_words(gap: Gap) -> str:
+def _in_words(gap: Delay) -> str:
     return rate_in_words(gap) if gap.least == gap.most else f"{rate_in_words(gap)}, {gap} apart"

@@ -10,7 +10,7 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import TileHarvestError
-from tileharvest.queue.orders import stop
+from tileharvest.queue.controls import stop
 
 if TYPE_CHECKING:
     from argparse import Namespace

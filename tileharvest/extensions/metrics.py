@@ -83,12 +83,12 @@ def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[
 
 
 def _of_process(harvest: Harvest) -> Iterator[_Sample]:
-    tally, traffic = harvest.tally, harvest.traffic
+    tally, cost_meter = harvest.tally, harvest.cost_meter
     for outcome in Outcome:
         yield Counter, "tiles", "Tiles with a result, of this process", {"outcome": outcome}, tally[outcome]
     for name, what, count in (
-        ("requests", "Requests made by this process, repeats and redirects included", traffic.requests),
-        ("received_bytes", "Bytes of answers to this process", traffic.received_bytes),
-        ("stored_bytes", "Bytes of images that were new to the store", traffic.stored_bytes),
+        ("requests", "Requests made by this process, repeats and redirects included", cost_meter.requests),
+        ("received_bytes", "Bytes of answers to this process", cost_meter.received_bytes),
+        ("stored_bytes", "Bytes of images that were new to the store", cost_meter.stored_bytes),
     ):
         yield Counter, name, what, {}, count

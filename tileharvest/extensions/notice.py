@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.crawl import CrawlContext
 
 PATIENCE: Final = 30.0
 """The most seconds for which a notice may delay the end of a harvest."""
@@ -41,7 +41,7 @@ class Notice:
     notice cannot be sent, the log says so in one line, and the harvest stays as it is.
     """
 
-    def __init__(self, crawl: Crawl, harvest: Harvest) -> None:
+    def __init__(self, crawl: CrawlContext, harvest: Harvest) -> None:
         self._crawl = crawl
         self._harvest = harvest
         self._settings = crawl.crawler.settings

@@ -15,9 +15,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError, program
-from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, extents_of, known_site_files, walk_over
+from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, guards_of, known_site_files, walk_over
 from tileharvest.history.blocks import FoundBlock, blocks_found
-from tileharvest.history.costs import NO_COST, Traffic, spent
+from tileharvest.history.costs import NO_COST, CostMeter, spent
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
-    from tileharvest.walk.extent import Extent
+    from tileharvest.walk.tile_count_guard import TileCountGuard
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -102,7 +102,7 @@ class Harvest:
         self.segment = segment
         """The slice of time in which the harvest asks for each tile once."""
         self._again = again
-        self.traffic = Traffic()
+        self.cost_meter = CostMeter()
         self.tally: Counter[Outcome] = Counter()
         """The outcomes of this process, for its progress display. The exact counts are those of the
         history."""
@@ -133,7 +133,7 @@ class Harvest:
         """Whether this process continues an unfinished harvest of the segment."""
         self.ended_here = True
         """Whether this process has ended the harvest, or its run. False if another process was first."""
-        self.extents: dict[str, Extent] = {}
+        self.guards: dict[str, TileCountGuard] = {}
         """The bounds of each layer, which tell whether it seems to have no end."""
         self._asked: list[str] = []
         """What was asked in threads and has not answered."""
@@ -253,8 +253,8 @@ class Harvest:
         try:
             with self._asking(_HISTORY):
                 await self._begin(site, files)
-            for name, extent in self.extents.items():
-                if (why := extent.add(0)) is not None:
+            for name, guard in self.guards.items():
+                if (why := guard.add(0)) is not None:
                     raise self._without_end(name, why)
         except AlreadyHarvestedError:
             # Another worker has finished it while this one looked at the site.
@@ -295,7 +295,7 @@ class Harvest:
             def look(_: Connection) -> bool:
                 self._tops = record.unasked(endless, MOST_TOPS) if endless else []
                 self._known_before = record.known_before(self._areas)
-                self.extents = extents_of(record, self.description, self.layers, anew=self._again)
+                self.guards = guards_of(record, self.description, self.layers, anew=self._again)
                 return record.is_first()
 
             def decide(_: Connection) -> None:
@@ -320,7 +320,7 @@ class Harvest:
         places."""
         self.day, self.continued = self._record.day, self._record.continued
         self.is_pruned = self.walks.decisions.is_pruned
-        self.traffic.start()
+        self.cost_meter.start()
 
     def first(self) -> Iterator[tuple[Block, bool]]:
         """Yields the blocks at which the walks start, each with whether it goes into the minus lane.
@@ -389,7 +389,7 @@ class Harvest:
         the map has moved, and none is recorded as gone.
         """
         await self._put(bodies, again=again)
-        work = self._record.recording_block(block, found, self.traffic.take())
+        work = self._record.recording_block(block, found, self.cost_meter.take())
         try:
             with self._asking(_HISTORY):
                 await asyncio.wrap_future(self._record.history.writer.submit(work))
@@ -450,7 +450,7 @@ class Harvest:
             named = await self._ask(self._record.named, wondered) if wondered else set()
             new |= {image for image in bodies if image.sha1 not in named}
         # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
-        self.traffic.stored_bytes += sum(image.size for image in new)
+        self.cost_meter.stored_bytes += sum(image.size for image in new)
 
     async def has_gone_below(self, block: Block) -> bool:
         """Returns whether anything below the tiles of a block may have been asked in this harvest. Also
@@ -476,20 +476,20 @@ class Harvest:
             self.tally[outcome] += mask.bit_count()
             if outcome in _NOT_THERE:
                 continue
-            extent = self.extents[block.layer]
-            why, sha1 = extent.add(mask.bit_count()), None
+            guard = self.guards[block.layer]
+            why, sha1 = guard.add(mask.bit_count()), None
             for bit in bits_of(mask & mask_of(found.images)):
                 if why is not None:
                     break
                 sha1 = found.images[bit].sha1
-                why = extent.add_image(block.tile(bit), sha1)
+                why = guard.add_image(block.tile(bit), sha1)
             if why is not None:
                 raise self._without_end(block.layer, why, sha1)
 
     def _without_end(self, layer: str, why: str, sha1: str | None = None) -> BudgetError:
         """Returns the error about a layer that seems to have no end. `sha1` is that of the image that was
         counted last."""
-        most = self.extents[layer].most
+        most = self.guards[layer].most
         hint = f"max_tiles = {2 * most} into maps.toml where it is that large"
         if sha1 is not None and sha1 in why:
             hint = (
@@ -535,11 +535,11 @@ class Harvest:
 
     async def finish(self) -> dict[Outcome, int]:
         """Ends the harvest, because every tile has a result. Returns the exact counts."""
-        return await self._end(FINISHED, settle_gone=True)
+        return await self._end(FINISHED, finalise_gone=True)
 
     async def abandon(self, reason: str) -> dict[Outcome, int]:
         """Ends the harvest because the map is not there. Vanished tiles are not recorded as gone."""
-        return await self._end(reason, settle_gone=False)
+        return await self._end(reason, finalise_gone=False)
 
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, by all processes of the harvest."""
@@ -560,19 +560,19 @@ class Harvest:
         if self.is_open:
             self.is_open = False
             try:
-                if (left := self.traffic.take()) != NO_COST:
+                if (left := self.cost_meter.take()) != NO_COST:
                     await self._ask(self._record.add_cost, left)
                 if self._has_daily_budget:
-                    await asyncio.to_thread(self._holdings.spend, self._today(), self.traffic.total)
+                    await asyncio.to_thread(self._holdings.spend, self._today(), self.cost_meter.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
 
-    async def _end(self, reason: str, *, settle_gone: bool) -> dict[Outcome, int]:
-        await self._ask(self._record.add_cost, self.traffic.take())
+    async def _end(self, reason: str, *, finalise_gone: bool) -> dict[Outcome, int]:
+        await self._ask(self._record.add_cost, self.cost_meter.take())
         ended = self._clock()
 
         def end() -> tuple[bool, dict[Outcome, int]]:
-            ended_here = self._record.finish(ended, reason, settle_gone=settle_gone)
+            ended_here = self._record.finish(ended, reason, finalise_gone=finalise_gone)
             return ended_here, self._record.counts()
 
         self.ended_here, counts = await self._ask(end)

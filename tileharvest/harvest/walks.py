@@ -21,8 +21,8 @@ from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
-from tileharvest.walk.extent import Extent, most_tiles
 from tileharvest.walk.flat import FlatStart, flat_start
+from tileharvest.walk.tile_count_guard import TileCountGuard, most_tiles
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -400,14 +400,14 @@ def known_site_files(
     return {url: file for url, file in files.items() if file != MISSING}, False
 
 
-def extents_of(
+def guards_of(
     record: HarvestRecord, description: MapDescription, layers: Mapping[str, LayerWalk], *, anew: bool
-) -> dict[str, Extent]:
+) -> dict[str, TileCountGuard]:
     """Returns the bounds of each layer. With `anew` what this harvest has found before does not count."""
     wish, last = description.max_tiles, record.last_complete()
     kept = kept_in_words(description, {name: part.walk.pyramid.depth for name, part in layers.items()})
     found = record.found() if record.continued and not anew else {}
-    extents = {}
+    guards = {}
     for name, part in layers.items():
         tiles, its_kept = last.get(name, (0, None))
         described = part.walk.described_size
@@ -415,5 +415,5 @@ def extents_of(
         # Many servers of canvases send one blank image for all that is empty.
         is_any_expected = part.layer.pyramid.has_edge and not description.is_canvas
         is_alike_an_end = wish is None and not is_any_expected
-        extents[name] = Extent(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
-    return extents
+        guards[name] = TileCountGuard(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
+    return guards

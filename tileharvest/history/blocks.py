@@ -53,7 +53,7 @@ from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -71,7 +71,7 @@ class KnownBlock(msgspec.Struct, frozen=True):
 
     versions: Mapping[int, Version] = {}
     """The latest version of each tile that has one. It may be `gone`."""
-    remembered: Mapping[int, Mark] = {}
+    remembered: Mapping[int, RememberedValidator] = {}
     """What the walk remembers of the last answers. No mark of this harvest is trusted before its end."""
     outcomes: Mapping[Outcome, int] = {}
     """What this harvest has found already, by whatever process: a mask for each outcome that occurred."""

@@ -53,7 +53,7 @@ NO_COST: Final = Cost()
 
 
 @dataclass(slots=True)
-class Traffic:
+class CostMeter:
     """Counts what one process costs. Code that causes a cost adds it to a field, and `take` returns the sum,
     which is recorded together with a block. A kill leaves uncounted what came since.
 

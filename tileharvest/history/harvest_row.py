@@ -162,14 +162,16 @@ class HarvestRow:
         if reason is not None:
             raise HarvestEndedError.of(self.id, reason)
 
-    def end(self, connection: Connection, ended: datetime, reason: str, *, settle_gone: bool = False) -> None:
+    def end(
+        self, connection: Connection, ended: datetime, reason: str, *, finalise_gone: bool = False
+    ) -> None:
         """Writes the end and the counts. Raises HarvestEndedError if the harvest has ended already.
 
-        With `settle_gone` the harvest is complete: each tile found gone gets a version that says so, and the
-        walk trusts what the harvest has seen. A harvest that asked only pushed tiles proves nothing, and
+        With `finalise_gone` the harvest is complete: each tile found gone gets a version that says so, and
+        the walk trusts what the harvest has seen. A harvest that asked only pushed tiles proves nothing, and
         nothing is trusted by it.
 
-        Without `settle_gone` tiles found gone are not counted. Their results are taken back, unless the
+        Without `finalise_gone` tiles found gone are not counted. Their results are taken back, unless the
         harvest was interrupted. If the harvest is finished, the reason why its last run stopped is forgotten.
         """
         ending = _FINISH if reason == FINISHED else _END
@@ -177,12 +179,12 @@ class HarvestRow:
         if connection.execute(ending, its_end).rowcount == 0:
             self.refuse_ended(connection)
         counts = self._counted(connection)
-        kept = [row for row in counts if settle_gone or row["outcome"] != Outcome.GONE.value]
+        kept = [row for row in counts if finalise_gone or row["outcome"] != Outcome.GONE.value]
         if kept:
             connection.execute(insert(harvest_counts), kept)
-        is_proving = settle_gone and not self.is_pushed
+        is_proving = finalise_gone and not self.is_pushed
         decide_trust(connection, self.id, is_complete=is_proving)
-        if settle_gone:
+        if finalise_gone:
             self._record_gone(connection)
         elif reason != INTERRUPTED:
             connection.execute(_TAKE_BACK_GONE, {"in_harvest": self.id})

@@ -305,18 +305,18 @@ class HarvestRecord:
 
         return self.history.read(read)
 
-    def finish(self, ended: datetime, reason: str, *, settle_gone: bool) -> bool:
+    def finish(self, ended: datetime, reason: str, *, finalise_gone: bool) -> bool:
         """Ends the harvest in one transaction, which writes its end, its counts and the versions of gone
         tiles.
 
-        With `settle_gone` each tile found gone gets a version without an image, in place of one of the same
+        With `finalise_gone` each tile found gone gets a version without an image, in place of one of the same
         day. Without it these tiles count as not asked. `ended` must have a time zone. `reason` is a word such
         as `finished` or `moved`. If another process has ended the harvest, nothing is changed: returns False
         if it gave the same reason, and raises HarvestEndedError if it gave another one.
         """
 
         def write(connection: Connection) -> None:
-            self._row.end(connection, ended, reason, settle_gone=settle_gone)
+            self._row.end(connection, ended, reason, finalise_gone=finalise_gone)
 
         try:
             self.history.write(write)

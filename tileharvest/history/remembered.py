@@ -13,7 +13,7 @@ from tileharvest.history.schema import BLOCK, is_block, replace_into, validators
 from tileharvest.tiles.block import bits_of, mask_of
 from tileharvest.tiles.outcomes import CHANGED, Outcome
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import Mark
+from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -50,7 +50,7 @@ def unpack(packed: bytes) -> Validators:
         raise ValueError(f"the validators of a block cannot be read: {error}") from error
 
 
-def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, Mark]:
+def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, RememberedValidator]:
     """Returns what the walk remembers of a block's tiles, by their bits. `its` are the parameters of
     `is_block`.
 
@@ -61,7 +61,7 @@ def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, Mark]:
     if row is None:
         return {}
     whole = row.whole if row.is_trusted else 0
-    return {bit: Mark(*one, bool(whole >> bit & 1)) for bit, one in unpack(row.packed).items()}
+    return {bit: RememberedValidator(*one, bool(whole >> bit & 1)) for bit, one in unpack(row.packed).items()}
 
 
 def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) -> tuple[int, int]:

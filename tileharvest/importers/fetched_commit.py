@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from tileharvest.history.costs import Traffic
+    from tileharvest.history.costs import CostMeter
     from tileharvest.maps.description import GitEntry
 
 _MOST_KEPT: Final = 256_000_000
@@ -42,7 +42,7 @@ class FetchedCommit:
     """
 
     def __init__(
-        self, entry: GitEntry, folder: Path, agent: str, traffic: Traffic, check: Callable[[], None]
+        self, entry: GitEntry, folder: Path, agent: str, traffic: CostMeter, check: Callable[[], None]
     ) -> None:
         """Fetches the commit without its files, except for those that a probe is likely to read.
 

@@ -57,7 +57,7 @@ class PublishedTree:
         """
 
         async def read() -> SnapshotSite:
-            self._snapshot = FetchedCommit(entry, folder, agent, self._harvest.traffic, check)
+            self._snapshot = FetchedCommit(entry, folder, agent, self._harvest.cost_meter, check)
             try:
                 return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
             except UnrecognisedError as error:
@@ -105,7 +105,7 @@ class PublishedTree:
         listed: list[Place] = []
         for name in self._found.layers:
             its = sorted((place for place in every if place[0] == name), key=lambda place: place[1].zoom)
-            listed += its[: self._harvest.extents[name].most + 1]
+            listed += its[: self._harvest.guards[name].most + 1]
         return listed
 
     def _packs(self, places: Sequence[Place]) -> Iterator[Sequence[Place]]:
@@ -122,7 +122,7 @@ class PublishedTree:
         results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
         for result, version in zip(results, latest, strict=True):
             if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
-                harvest.traffic.spared_bytes += version.image.size
+                harvest.cost_meter.spared_bytes += version.image.size
         await harvest.keep_results(results)
 
 

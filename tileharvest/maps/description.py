@@ -18,7 +18,7 @@ from tileharvest.errors import nearest
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import LONGEST, Gap, parse_rate
+from tileharvest.maps.rates import LONGEST, Delay, parse_rate
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import DEEPEST, Template, is_template
 from tileharvest.tiles.versions import is_image_name
@@ -149,7 +149,7 @@ class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         _check_read(self, "delay", lambda entry: entry.gap)
 
     @property
-    def gap(self) -> Gap | None:
+    def gap(self) -> Delay | None:
         """The gap between two requests. None if the entry has none."""
         return _gap_of(self.delay, self.requests_per_second)
 
@@ -319,7 +319,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return length.length.days
 
     @property
-    def gap(self) -> Gap | None:
+    def gap(self) -> Delay | None:
         """The gap between two requests. None if the entry has none."""
         return _gap_of(self.delay, self.requests_per_second)
 
@@ -390,10 +390,10 @@ NOTICES: Final = ("change", "failure", "always")
 the harvest, or tiles failed. `always`: the harvest has ended."""
 
 
-def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Gap | None:
+def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> Delay | None:
     """Returns the gap that keeps both delay and rate, or None without any. Raises ValueError."""
-    said = [] if delay is None else [Gap.of(delay)]
-    said += [] if rate is None else [Gap.of_rate(rate)]
+    said = [] if delay is None else [Delay.of(delay)]
+    said += [] if rate is None else [Delay.of_rate(rate)]
     return None if not said else said[0].at_least(said[-1])
 
 
@@ -417,7 +417,7 @@ def _check_plain_tiles(description: MapDescription) -> None:
 def _check_politeness(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
     _check_read(description, "delay", lambda entry: entry.gap)
-    _check_read(description.store_delay, "store_delay", Gap.of)
+    _check_read(description.store_delay, "store_delay", Delay.of)
     _check_read(description, "quiet_hours", lambda entry: entry.quiet)
     _check_read(description.quiet_rate, "quiet_rate", parse_rate)
     _check_read(description.max_tile_bytes, "max_tile_bytes", parse_size)

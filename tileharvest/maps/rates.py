@@ -17,7 +17,7 @@ LONGEST: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Delay:
     """Seconds from the start of one request to the start of the next.
 
     Each gap is drawn at random, evenly between `least` and `most`. It is fixed if both are the same. Raises
@@ -35,7 +35,7 @@ class Gap:
             )
 
     @classmethod
-    def of(cls, value: float | Sequence[float]) -> Gap:
+    def of(cls, value: float | Sequence[float]) -> Delay:
         """Returns the gap that a person writes as `0.5` or `[0.2, 0.8]`. Raises ValueError."""
         if isinstance(value, (int, float)):
             return cls(float(value), float(value))
@@ -44,7 +44,7 @@ class Gap:
         return cls(float(value[0]), float(value[1]))
 
     @classmethod
-    def of_rate(cls, rate: float) -> Gap:
+    def of_rate(cls, rate: float) -> Delay:
         """Returns the gap of so many requests per second. Raises ValueError unless the rate is above 0."""
         if not rate > 0:
             raise ValueError(f"{rate} requests per second ask nothing")
@@ -54,9 +54,9 @@ class Gap:
         """Returns the seconds of one gap. `random` is a random number from 0 to 1."""
         return self.least + (self.most - self.least) * random
 
-    def at_least(self, other: Gap) -> Gap:
+    def at_least(self, other: Delay) -> Delay:
         """Returns the gap that keeps both gaps. Each end is the larger of the two."""
-        return Gap(max(self.least, other.least), max(self.most, other.most))
+        return Delay(max(self.least, other.least), max(self.most, other.most))
 
     @property
     def mean(self) -> float:
@@ -72,18 +72,18 @@ class Gap:
         return f"{self.least:g} s" if self.least == self.most else f"{self.least:g} to {self.most:g} s"
 
 
-NO_GAP: Final = Gap(0.0, 0.0)
+NO_DELAY: Final = Delay(0.0, 0.0)
 
 
-def parse_rate(text: str) -> Gap:
+def parse_rate(text: str) -> Delay:
     """Returns the gap of a rate such as `2/s`, `30/min` or `1/h`. Raises ValueError, with examples."""
     found = _RATE.fullmatch(text)
     if found is None or float(found[1]) == 0:
         raise ValueError(f"'{text}' is no rate: write for example 2/s, 30/min or 100/h")
-    return Gap.of(_SECONDS[found[2]] / float(found[1]))
+    return Delay.of(_SECONDS[found[2]] / float(found[1]))
 
 
-def rate_in_words(gap: Gap) -> str:
+def rate_in_words(gap: Delay) -> str:
     """Returns the rate in words, such as `2/s` or `30/min`. Without a gap it is `as fast as it goes`."""
     if not gap:
         return "as fast as it goes"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.rates import rate_in_words
-from tileharvest.queue.orders import Orders, orders_of
+from tileharvest.queue.controls import Controls, controls_of
 from tileharvest.queue.port import Counts
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Overview:
     workers: Sequence[Mapping[str, Any]] | None = None
     """The workers in the form of `workers_as_plain`, the oldest first. None for a local queue, which knows of
     no workers."""
-    orders: Orders = field(default_factory=Orders)
+    controls: Controls = field(default_factory=Controls)
     """The orders that a person has given for the map."""
 
     def as_plain(self) -> dict[str, Any]:
@@ -50,8 +50,8 @@ class Overview:
         return {
             **self.counts.as_plain(),
             "workers": self.workers,
-            "paused": self.orders.paused,
-            "rate": None if self.orders.rate is None else rate_in_words(self.orders.rate),
+            "paused": self.controls.paused,
+            "rate": None if self.controls.rate is None else rate_in_words(self.controls.rate),
         }
 
 
@@ -64,7 +64,7 @@ async def look(queue: RequestQueue, segment: str | None, now: float) -> Overview
 
     Makes several calls, between which the queue may change. Raises QueueError.
     """
-    orders = await orders_of(queue)
+    controls = await controls_of(queue)
     counts = await queue.counts(segment, now)
     workers = await queue.workers()
-    return Overview(counts, None if workers is None else workers_as_plain(workers), orders)
+    return Overview(counts, None if workers is None else workers_as_plain(workers), controls)

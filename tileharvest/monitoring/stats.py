@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import counted, duration_in_words
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.politeness.hold import Reason
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class State(StrEnum):
     """Nobody works on it. The map's next harvest will continue it."""
 
     @classmethod
-    def of(cls, reasons: Collection[Reason], *, has_begun: bool = True, waits: bool = False) -> State:
+    def of(cls, reasons: Collection[HoldReason], *, has_begun: bool = True, waits: bool = False) -> State:
         """Returns the state that follows from the reasons for which requests are held back.
 
         If there are several reasons, the one that only a person can end goes first. `waits` says that
@@ -57,10 +57,10 @@ class State(StrEnum):
 
 
 _HELD: Final = {
-    Reason.PAUSED: State.PAUSED,
-    Reason.QUIET: State.QUIET,
-    Reason.DOWN: State.DOWN,
-    Reason.SPENT: State.ENDING,
+    HoldReason.PAUSED: State.PAUSED,
+    HoldReason.QUIET: State.QUIET,
+    HoldReason.DOWN: State.DOWN,
+    HoldReason.SPENT: State.ENDING,
 }
 
 _WORDS: Final = {

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.maps.rates import NO_GAP
+from tileharvest.maps.rates import NO_DELAY
 from tileharvest.politeness.waits import noted
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.maps.rates import Gap
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.maps.rates import Delay
+    from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.blocks import BlockResult
 
 _LOOK: Final = 0.5
@@ -71,7 +71,7 @@ class HistoryPipeline:
     A result that cannot be kept ends the harvest.
     """
 
-    def __init__(self, crawl: Crawl, harvest: Harvest, gap: Gap) -> None:
+    def __init__(self, crawl: CrawlContext, harvest: Harvest, gap: Delay) -> None:
         """`gap` is the pause between the storing of one image and that of the next."""
         self._crawl = crawl
         self._harvest = harvest
@@ -81,13 +81,13 @@ class HistoryPipeline:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         crawl, harvest = crawl_of(crawler), harvest_of(crawler)
-        return cls(crawl, harvest, crawl.rules.store_gap if crawl.rules else NO_GAP)
+        return cls(crawl, harvest, crawl.rules.store_gap if crawl.rules else NO_DELAY)
 
     async def process_item(self, item: BlockResult) -> BlockResult:
         if self._gap:
             for _ in item.bodies:
                 await self._turn()
-        self._harvest.traffic.spared_bytes += item.spared_bytes
+        self._harvest.cost_meter.spared_bytes += item.spared_bytes
         try:
             await self._harvest.keep(item.block, item.found, item.bodies, again=item.again)
         except TileHarvestError as error:

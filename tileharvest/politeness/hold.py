@@ -13,7 +13,7 @@ class HeldError(Exception):
     """Nothing may start now."""
 
 
-class Reason(StrEnum):
+class HoldReason(StrEnum):
     """Why requests are held back."""
 
     PAUSED = "paused"
@@ -31,6 +31,6 @@ class Reason(StrEnum):
 class Hold(NamedTuple):
     """The reason for which nothing may start."""
 
-    reason: Reason
+    reason: HoldReason
     until: float | None = None
     """When it ends, in seconds since 1970. None if nobody knows."""

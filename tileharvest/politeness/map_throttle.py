@@ -14,8 +14,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
-from tileharvest.politeness.hold import HeldError, Hold, Reason
+from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
+from tileharvest.politeness.hold import HeldError, Hold, HoldReason
 from tileharvest.politeness.throttle import (
     HORIZON,
     PROBE,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
     from datetime import tzinfo
 
-    from tileharvest.history.costs import Traffic
+    from tileharvest.history.costs import CostMeter
     from tileharvest.politeness.rules import Rules
     from tileharvest.politeness.throttle import Throttle
 
@@ -65,7 +65,7 @@ class MapThrottle:
         process: str,
         name: str,
         rules: Rules,
-        traffic: Traffic,
+        cost_meter: CostMeter,
         *,
         lasts: float,
         zone: tzinfo,
@@ -87,17 +87,17 @@ class MapThrottle:
         those that have a `place`."""
         self.next_turn: tuple[str, float] | None = None
         """The host at which a request waits for its turn, and until when."""
-        self._throttle, self._name, self._traffic = throttle, name, traffic
+        self._throttle, self._name, self._cost_meter = throttle, name, cost_meter
         self._worker = f"{process}:{next(_NUMBERS)}"
         self._lasts, self._zone, self._clock = lasts, zone, clock
         self._rules = rules
-        self._rate: Gap | None = None
+        self._rate: Delay | None = None
         """The gap that a person has set in place of the map's own."""
-        self._slowed = NO_GAP
+        self._slowed = NO_DELAY
         """The gap to which refusals of the host have slowed the map down."""
-        self._adapted = NO_GAP
+        self._adapted = NO_DELAY
         """The gap that suits how fast the host answers."""
-        self._gaps: dict[str, dict[str, Gap]] = {}
+        self._gaps: dict[str, dict[str, Delay]] = {}
         """By host: its limits that have a gap, by their names, as they were at the last look."""
         self._is_paused = self._is_down = False
         """Whether a person has paused the map, and whether its host does not answer."""
@@ -137,7 +137,7 @@ class MapThrottle:
         self,
         *,
         is_paused: bool = False,
-        rate: Gap | None = None,
+        rate: Delay | None = None,
         is_busy: bool = True,
     ) -> None:
         """Looks what other workers have told, and tells them of this one. A person may have paused the map,
@@ -148,10 +148,10 @@ class MapThrottle:
             self._reserved.clear()
         self._gaps.clear()
         await self._extend(is_busy=is_busy)
-        received = self._traffic.received_bytes - self._told_bytes
+        received = self._cost_meter.received_bytes - self._told_bytes
         self._told_bytes += received
         untold, self._untold = self._untold, 0
-        await self._spend(Spent(untold, received, self._seconds_before + self._traffic.worked))
+        await self._spend(Spent(untold, received, self._seconds_before + self._cost_meter.worked))
         now = self._clock()
         rest = await self._throttle.reserve(self.host, 0, (), now)
         moment = self._moment()
@@ -188,16 +188,16 @@ class MapThrottle:
         Of several reasons the first one in this order is told: a host that is down may be probed unless
         anything else holds, too."""
         if self.lacking is not None:
-            return Hold(Reason.SPENT)
+            return Hold(HoldReason.SPENT)
         if self._is_paused:
-            return Hold(Reason.PAUSED)
+            return Hold(HoldReason.PAUSED)
         if self._quiet_until > -inf or self._rests_until > -inf:
             now = self._clock()
             if self._quiet_until > now:
-                return Hold(Reason.QUIET, self._quiet_until)
+                return Hold(HoldReason.QUIET, self._quiet_until)
             if self._rests_until > now:
-                return Hold(Reason.RESTING, self._rests_until)
-        return Hold(Reason.DOWN) if self._is_down else None
+                return Hold(HoldReason.RESTING, self._rests_until)
+        return Hold(HoldReason.DOWN) if self._is_down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
         """Lets the host rest. For this map it rests at once, and for all of its maps and workers when what
@@ -226,17 +226,17 @@ class MapThrottle:
 
     def adapt(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests until it is told otherwise."""
-        self._adapted = Gap.of(min(spacing, LONGEST))
+        self._adapted = Delay.of(min(spacing, LONGEST))
         self._gaps.clear()
 
     def slow_down(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests from now on."""
-        self._slowed = self._slowed.at_least(Gap.of(min(spacing, LONGEST)))
+        self._slowed = self._slowed.at_least(Delay.of(min(spacing, LONGEST)))
         self._gaps.clear()
 
     def _keep_time(self) -> None:
         """Lets the time of the traffic stand still while anything holds requests back."""
-        (self._traffic.resume if self.held is None else self._traffic.pause)()
+        (self._cost_meter.resume if self.held is None else self._cost_meter.pause)()
 
     def _moment(self) -> datetime:
         """Returns the present time in the map's zone."""
@@ -290,7 +290,7 @@ class MapThrottle:
         places = Places(self._rules.concurrency, self._limits_at(host)[0])
         return await self._throttle.share(host, own, places, now)
 
-    def _limits_at(self, host: str) -> tuple[int | None, Gap]:
+    def _limits_at(self, host: str) -> tuple[int | None, Delay]:
         """Returns the places and the gap of a host, which all of its maps share."""
         rules = self._rules
         return (rules.host_concurrency, rules.host_gap) if host == rules.host else rules.limits_at(host)
@@ -370,14 +370,14 @@ class MapThrottle:
         self._reserved[host] = Reservation(start, spacing, number)
         return max(start, self._last.get(host, -inf) + spacing) if number else None
 
-    def _limits(self, host: str) -> dict[str, Gap]:
+    def _limits(self, host: str) -> dict[str, Delay]:
         """Returns the gaps that a request to the host keeps, by the names of their limits."""
         found = self._gaps.get(host)
         if found is None:
             gaps = {"host": self._limits_at(host)[1]}
             if host == self.host:
                 gap = self._rules.gap_at(self._moment(), by_hand=self._rate)
-                gaps[f"map {self._name}"] = (gap or NO_GAP).at_least(self._slowed).at_least(self._adapted)
+                gaps[f"map {self._name}"] = (gap or NO_DELAY).at_least(self._slowed).at_least(self._adapted)
             found = self._gaps[host] = {name: gap for name, gap in gaps.items() if gap}
         return found
 
@@ -433,7 +433,7 @@ class MapThrottle:
 
     def count_request(self) -> None:
         """Counts a request that starts."""
-        self._traffic.requests += 1
+        self._cost_meter.requests += 1
         if self._promised:
             self._promised -= 1
         else:
@@ -441,9 +441,9 @@ class MapThrottle:
 
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""
-        self._traffic.received_bytes += number
+        self._cost_meter.received_bytes += number
         if self.budget.received_bytes is not None:
-            untold = self._traffic.received_bytes - self._told_bytes
+            untold = self._cost_meter.received_bytes - self._told_bytes
             self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
 
     async def _promise(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.maps.rates import NO_GAP
+from tileharvest.maps.rates import NO_DELAY
 from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
 from tileharvest.politeness.waits import noted
@@ -126,7 +126,7 @@ class _Guest:
     def __init__(self, fetch: Fetch, description: MapDescription, waits: list[Wait]) -> None:
         self.robots = Robots()
         self._fetch, self._waits = fetch, waits
-        self._name, self._own = description.name, description.gap or NO_GAP
+        self._name, self._own = description.name, description.gap or NO_DELAY
         self._known: set[str] = set()
         self._started = -inf
         """When the last request started, on the event loop's clock."""

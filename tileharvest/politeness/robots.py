@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from protego import Protego
 
-from tileharvest.maps.rates import LONGEST, NO_GAP, Gap
+from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ _FORBIDS: Final = re.compile(r"\s*di\w*[\s:]+[^\s:#]", re.IGNORECASE)
 class Robots:
     """The rules of any number of sites for us. A site of which nothing is known allows everything."""
 
-    gap: Gap = NO_GAP
+    gap: Delay = NO_DELAY
     """The longest gap between two requests that any of the sites asks for, by Crawl-delay or Request-rate."""
     rules: Mapping[str, Protego] = field(default_factory=dict)
     """The rules by origin, only of sites that forbid something."""
@@ -57,7 +57,7 @@ class Robots:
         return rules is None or bool(rules.can_fetch(url, NAME))
 
 
-def too_slow(gap: Gap, own: Gap) -> str | None:
+def too_slow(gap: Delay, own: Delay) -> str | None:
     """Returns in words what a site asks for, if that is more than a minute between requests, and more than a
     person has set for the map. Returns None otherwise."""
     if gap.most <= max(LONGEST_UNASKED, own.most):
@@ -72,7 +72,7 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _gap(rules: Protego) -> Gap:
+def _gap(rules: Protego) -> Delay:
     """Returns the longer gap of Crawl-delay and Request-rate, at most the longest that a Gap can be. The time
     of day in a Request-rate is ignored."""
     rate = rules.request_rate(NAME)
@@ -81,4 +81,4 @@ def _gap(rules: Protego) -> Gap:
     except OverflowError:
         of_rate = LONGEST
     # `max` passes over a NaN that does not stand first.
-    return Gap.of(min(LONGEST, max(0.0, of_rate, rules.crawl_delay(NAME) or 0.0)))
+    return Delay.of(min(LONGEST, max(0.0, of_rate, rules.crawl_delay(NAME) or 0.0)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.quiet_hours import quiet_until
-from tileharvest.maps.rates import NO_GAP, Gap
+from tileharvest.maps.rates import NO_DELAY, Delay
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -25,22 +25,22 @@ class Rules:
     """The host of the map's page."""
     concurrency: int
     """The most requests of the map on the way at the same time, from all workers together."""
-    gap: Gap = NO_GAP
+    gap: Delay = NO_DELAY
     """The gap between two requests of the map, from all workers together."""
     host_concurrency: int | None = None
     """The most requests on the way from all maps of the host together. None if only its maps limit them."""
-    host_gap: Gap = NO_GAP
+    host_gap: Delay = NO_DELAY
     """The gap between two requests from all maps of the host together."""
-    limits_at: Callable[[str], tuple[int | None, Gap]] = field(
-        default=lambda host: (None, NO_GAP), repr=False, compare=False
+    limits_at: Callable[[str], tuple[int | None, Delay]] = field(
+        default=lambda host: (None, NO_DELAY), repr=False, compare=False
     )
     """Returns the concurrency and the gap of another host, which a request of this map shares with all maps
     of that host."""
-    store_gap: Gap = NO_GAP
+    store_gap: Delay = NO_DELAY
     """The gap between the storing of two images, for each worker."""
     autothrottle: bool = False
     quiet: tuple[QuietHours, ...] = ()
-    quiet_gap: Gap | None = None
+    quiet_gap: Delay | None = None
     """The gap between two requests in the quiet hours. None if nothing is asked then."""
     budget: Budget = field(default_factory=Budget)
     """The budget of one run."""
@@ -52,7 +52,7 @@ class Rules:
     """Whether robots.txt is obeyed."""
     user_agents: tuple[str, ...] = ()
     """At least one. Each request takes one of them at random."""
-    crawl_gap: Gap = NO_GAP
+    crawl_gap: Delay = NO_DELAY
     """The gap between two requests that the site's robots.txt asks for."""
 
     def quiet_until(self, moment: datetime) -> datetime | None:
@@ -60,7 +60,7 @@ class Rules:
         map's time zone."""
         return quiet_until(self.quiet, moment)
 
-    def gap_at(self, moment: datetime, *, by_hand: Gap | None = None) -> Gap | None:
+    def gap_at(self, moment: datetime, *, by_hand: Delay | None = None) -> Delay | None:
         """Returns the gap between two requests at this moment, or None while nothing may be asked.
 
         A rate set by hand takes the place of the map's own. It is never faster than the quiet hours and the
@@ -72,7 +72,7 @@ class Rules:
         return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)
 
 
-def most_generous(its_maps: Collection[MapDescription], *, beside: bool = False) -> tuple[int, Gap]:
+def most_generous(its_maps: Collection[MapDescription], *, beside: bool = False) -> tuple[int, Delay]:
     """Returns the concurrency and the gap of all these maps of a host together, if nobody has set any for the
     host: those of the most generous map.
 
@@ -80,8 +80,8 @@ def most_generous(its_maps: Collection[MapDescription], *, beside: bool = False)
     never be faster. `beside` says that requests of another map come to those of these maps: then the host has
     the gap of a single map, too.
     """
-    gaps = [one.gap or NO_GAP for one in its_maps]
+    gaps = [one.gap or NO_DELAY for one in its_maps]
     return (
         max((one.concurrency for one in its_maps), default=1),
-        Gap.of(min(gap.least for gap in gaps)) if len(gaps) > (0 if beside else 1) else NO_GAP,
+        Delay.of(min(gap.least for gap in gaps)) if len(gaps) > (0 if beside else 1) else NO_DELAY,
     )

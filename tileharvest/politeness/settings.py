@@ -14,7 +14,7 @@ from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.description import BudgetEntry, HostEntry
 from tileharvest.maps.maps_file import load_hosts, maps_at
 from tileharvest.maps.quiet_hours import QuietHours, is_whole_day
-from tileharvest.maps.rates import NO_GAP, Gap, parse_rate
+from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
 from tileharvest.maps.settings import maps_file, setting
 from tileharvest.politeness.outages import OutageLimits
 from tileharvest.politeness.rules import Rules, most_generous
@@ -50,7 +50,7 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
         host_concurrency=host_concurrency,
         host_gap=host_gap,
         limits_at=partial(_limits_at, settings, description),
-        store_gap=said("STORE_DELAY", None if store_delay is None else Gap.of(store_delay), _gap),
+        store_gap=said("STORE_DELAY", None if store_delay is None else Delay.of(store_delay), _gap),
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
         quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),
@@ -80,15 +80,15 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
     return hours
 
 
-def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Gap]:
+def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Delay]:
     """Returns the concurrency and the gap of a host that a map asks although its page lies elsewhere. If the
     host has no map of its own, the concurrency is that of the map that asks."""
     maps = maps_at(maps_file(settings), host)
-    generous = most_generous(maps, beside=True) if maps else (description.concurrency, NO_GAP)
+    generous = most_generous(maps, beside=True) if maps else (description.concurrency, NO_DELAY)
     return _limits(settings, host, generous)
 
 
-def _limits(settings: BaseSettings, host: str, generous: tuple[int, Gap]) -> tuple[int, Gap]:
+def _limits(settings: BaseSettings, host: str, generous: tuple[int, Delay]) -> tuple[int, Delay]:
     """Returns the concurrency and the gap of a host: those that a person has set, or else the `generous`
     ones. Raises ConfigurationError."""
     of_table = load_hosts(maps_file(settings)).get(host, HostEntry())
@@ -147,10 +147,10 @@ def _plain(value: Any) -> Any:
         return value
 
 
-def _gap(value: Any) -> Gap:
+def _gap(value: Any) -> Delay:
     if isinstance(value, str) and value:
         raise ValueError("write seconds, such as 0.5 or [0.2, 0.8]")
-    return NO_GAP if not value else Gap.of(value)
+    return NO_DELAY if not value else Delay.of(value)
 
 
 def _number(value: Any) -> int:
@@ -182,7 +182,7 @@ def _budget_of(entry: BudgetEntry | None) -> Budget | None:
     return None if entry is None else entry.as_budget
 
 
-def _rate(value: str | None) -> Gap | None:
+def _rate(value: str | None) -> Delay | None:
     return parse_rate(value) if value else None
 
 

@@ -80,7 +80,7 @@ class End(NamedTuple):
     """Why it has failed."""
 
 
-class Changes(NamedTuple):
+class QueueBatch(NamedTuple):
     """What a worker tells its queue. What is pushed takes effect before, or together with, what has ended."""
 
     pushed: Sequence[Entry] = ()
@@ -110,7 +110,7 @@ class Exchanged:
     leases: Sequence[Lease] = ()
     """The leases in the order in which they are to be offered."""
     duplicates: Sequence[int] = ()
-    """The places, in `Changes.pushed`, of the entries that were not accepted."""
+    """The places, in `QueueBatch.pushed`, of the entries that were not accepted."""
     has_more: bool = False
     """Whether something is left that is due and that nobody has leased."""
     next_due: float | None = None
@@ -219,7 +219,7 @@ class RequestQueue(Protocol):
         it. A queue that does not exist is made."""
         ...
 
-    async def exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+    async def exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
         """Applies the changes, and leases what is wanted."""
         ...
 

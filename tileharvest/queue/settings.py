@@ -14,8 +14,8 @@ from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.politeness.lock import Lock
 from tileharvest.politeness.sqlite import SqliteThrottle, throttle_in
+from tileharvest.queue.controls import Controls
 from tileharvest.queue.map_leases import LocalMapLeases
-from tileharvest.queue.orders import Orders
 from tileharvest.queue.port import PUSHED, SILENT
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem, notes_in
@@ -178,21 +178,21 @@ async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[Sqlite
         await queue.close()
 
 
-async def orders_for(settings: BaseSettings, name: str) -> Orders:
+async def controls_for(settings: BaseSettings, name: str) -> Controls:
     """Returns the orders that hold for a queue now. Raises QueueError."""
-    orders, errors = await orders_for_all(settings, [name])
+    controls, errors = await controls_for_all(settings, [name])
     if errors:
         raise errors[0]
-    return orders[name]
+    return controls[name]
 
 
-async def orders_for_all(
+async def controls_for_all(
     settings: BaseSettings, names: Sequence[str]
-) -> tuple[dict[str, Orders], list[QueueError]]:
+) -> tuple[dict[str, Controls], list[QueueError]]:
     """Returns the orders that hold for each of these queues now, and the errors of those that could not be
     asked. A queue that does not exist has no orders, and is not made."""
     if not is_shared(settings):
-        return await asyncio.to_thread(_local_orders, settings, names)
+        return await asyncio.to_thread(_local_controls, settings, names)
     from tileharvest.queue.redis.queue import notes_of, prefix_of  # noqa: PLC0415
 
     try:
@@ -201,7 +201,7 @@ async def orders_for_all(
             notes = await link.attempt(lambda client: notes_of(client, prefixes, PUSHED))
     except QueueError as error:
         return {}, [error]
-    return {name: Orders.read(found) for name, found in zip(names, notes, strict=True)}, []
+    return {name: Controls.read(found) for name, found in zip(names, notes, strict=True)}, []
 
 
 async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[str, Sequence[Worker]]:
@@ -227,14 +227,16 @@ async def _redis_link(settings: BaseSettings) -> AsyncIterator[RedisLink]:
         await link.close()
 
 
-def _local_orders(settings: BaseSettings, names: Sequence[str]) -> tuple[dict[str, Orders], list[QueueError]]:
-    """Returns what `orders_for_all` does, for queues in files."""
-    found: dict[str, Orders] = {}
+def _local_controls(
+    settings: BaseSettings, names: Sequence[str]
+) -> tuple[dict[str, Controls], list[QueueError]]:
+    """Returns what `controls_for_all` does, for queues in files."""
+    found: dict[str, Controls] = {}
     errors: list[QueueError] = []
     for name in names:
         try:
             file = _queue_file(settings, name)
-            found[name] = Orders.read(notes_in(file, PUSHED)) if file.is_file() else Orders()
+            found[name] = Controls.read(notes_in(file, PUSHED)) if file.is_file() else Controls()
         except QueueError as error:
             errors.append(error)
     return found, errors

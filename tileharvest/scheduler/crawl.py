@@ -15,9 +15,9 @@ from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
-from tileharvest.history.costs import Traffic
+from tileharvest.history.costs import CostMeter
 from tileharvest.maps.settings import setting
-from tileharvest.politeness.hold import Reason
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.waits import WORTH_A_WORD, Wait
 from tileharvest.queue.cancellation import cancel
@@ -45,7 +45,7 @@ _CUT_SHORT: Final = ("shutdown", "stopped")
 """Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `tileharvest stop`."""
 
 
-class Crawl:
+class CrawlContext:
     """One crawl of any spider, under any scheduler. Each part gets it by `crawl_of`."""
 
     def __init__(self, crawler: Crawler) -> None:
@@ -54,7 +54,7 @@ class Crawl:
         """The arguments of a tile spider."""
         self.harvest: Harvest | None = None
         """The harvest. None for a spider that harvests nothing, or whose harvest was refused."""
-        self._traffic = Traffic()
+        self._cost_meter = CostMeter()
         """The traffic of a crawl without a harvest."""
         self.rules: Rules | None = None
         """The rules of the map, given with the harvest."""
@@ -97,9 +97,9 @@ class Crawl:
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     @property
-    def traffic(self) -> Traffic:
+    def cost_meter(self) -> CostMeter:
         """What the crawl has cost: the traffic of its harvest, if it has one."""
-        return self._traffic if self.harvest is None else self.harvest.traffic
+        return self._cost_meter if self.harvest is None else self.harvest.cost_meter
 
     @property
     def is_tool(self) -> bool:
@@ -140,15 +140,15 @@ class Crawl:
     def wait(self) -> Wait | None:
         """Returns what has held the crawl up for some seconds, or None if the crawl makes progress. Call this
         every second. A pause by a person and quiet hours do not count, because they are shown elsewhere."""
-        now, traffic = asyncio.get_running_loop().time(), self.traffic
+        now, cost_meter = asyncio.get_running_loop().time(), self.cost_meter
         results = 0 if self.harvest is None else sum(self.harvest.tally.values())
-        got = traffic.requests, traffic.received_bytes, results
+        got = cost_meter.requests, cost_meter.received_bytes, results
         if self._got != got:
             self._got, self._still_since = got, now
         if now - self._still_since < WORTH_A_WORD:
             return None
         held = self.throttle.held if self.throttle is not None else None
-        if self.is_ending or (held is not None and held.reason in (Reason.PAUSED, Reason.QUIET)):
+        if self.is_ending or (held is not None and held.reason in (HoldReason.PAUSED, HoldReason.QUIET)):
             return None
         return next((wait for wait in self._waits() if wait.is_long(now)), None)
 
@@ -225,10 +225,10 @@ class Crawl:
         self.crawler.spider.logger.log(_LEVELS.get(error.exit_status, logging.ERROR), "%s", error)
 
 
-def crawl_of(crawler: Crawler) -> Crawl:
+def crawl_of(crawler: Crawler) -> CrawlContext:
     """Returns the crawler's crawl. It is made when a part first asks for it, and ends with the crawler."""
     # An attribute of the crawler: a table of crawls would keep all crawlers of a process alive.
-    crawl: Crawl = vars(crawler).setdefault(_ATTRIBUTE, None) or Crawl(crawler)
+    crawl: CrawlContext = vars(crawler).setdefault(_ATTRIBUTE, None) or CrawlContext(crawler)
     vars(crawler)[_ATTRIBUTE] = crawl
     return crawl
 

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.orders import Orders
+from tileharvest.queue.controls import Controls
 from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.settings import Scheduling
 
 
-async def open_queue(scheduling: Scheduling) -> Orders:
+async def open_queue(scheduling: Scheduling) -> Controls:
     """Becomes a worker of the queue, and forgets what does not count any more. Returns what a person has
     ordered. Raises QueueError, also if this worker must not work beside the others."""
     queue, current = scheduling.queue, scheduling.segment
@@ -35,7 +35,7 @@ async def open_queue(scheduling: Scheduling) -> Orders:
     if scheduling.fresh:
         await queue.forget(current)
     await queue.forget_others(scheduling.segments_kept, current)
-    return Orders.read(await queue.notes(PUSHED))
+    return Controls.read(await queue.notes(PUSHED))
 
 
 def refuse_company(

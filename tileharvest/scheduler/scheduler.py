@@ -21,15 +21,15 @@ from scrapy.utils.defer import deferred_from_coro
 from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, counted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
-from tileharvest.queue.orders import Orders
-from tileharvest.queue.port import PUSHED, Changes, Counts, Demand, End, Entry, Exchanged, Failure
+from tileharvest.queue.controls import Controls
+from tileharvest.queue.port import PUSHED, Counts, Demand, End, Entry, Exchanged, Failure, QueueBatch
 from tileharvest.queue.sentences import is_unanswered
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.open_queue import open_queue
-from tileharvest.scheduler.pace import Pace
+from tileharvest.scheduler.rate_limit import RateLimit
 from tileharvest.scheduler.request_writer import RequestWriter, UnknownCallbackError, mistake_in
 from tileharvest.scheduler.settings import scheduling_for
 
@@ -96,9 +96,9 @@ class Scheduler(BaseScheduler):
         self._waking: Request | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._looking: asyncio.Task[None] | None = None
-        self.orders = Orders()
+        self.controls = Controls()
         """What a person has ordered, as of the last look."""
-        self._pace = Pace(crawler.settings)
+        self._rate_limit = RateLimit(crawler.settings)
         """The pace at which requests of other spiders than those of tiles start."""
         self._stop_before: str | None = None
         """The order to stop that was given before the crawl began."""
@@ -258,10 +258,10 @@ class Scheduler(BaseScheduler):
         if named := self._scheduling.without_effect:
             _logger.info("no effect under this scheduler, which has its own queue: %s", ", ".join(named))
         try:
-            orders = await open_queue(self._scheduling)
+            controls = await open_queue(self._scheduling)
             # An order to stop from before is not meant for this crawl.
-            self._stop_before = orders.stop
-            self._hear(orders)
+            self._stop_before = controls.stop
+            self._hear(controls)
             if self._crawl.harvest is None:
                 # A spider that makes the same requests in each segment asks only once: they are seen then.
                 failures = await self.queue.failures()
@@ -336,7 +336,7 @@ class Scheduler(BaseScheduler):
             self.left_nothing = not counts.left and not lost
             return counts
         finally:
-            await self._pace.close()
+            await self._rate_limit.close()
             await self.queue.close()
 
     # From requests to entries
@@ -390,7 +390,7 @@ class Scheduler(BaseScheduler):
             return True
         if self._crawl.throttle is not None and self._crawl.throttle.held is not None:
             return True
-        return self.orders.paused is not None
+        return self.controls.paused is not None
 
     def _next(self) -> Request | None:
         if (request := self._memory.take(time.time())) is not None:
@@ -400,7 +400,7 @@ class Scheduler(BaseScheduler):
             return None
         self._ready.remove(first)
         _, _, lease, request = first
-        self._pace.start(lease.slot)
+        self._rate_limit.start(lease.slot)
         handed = self._handed[lease.id, lease.attempt] = Handed(lease)
         request.errback = Errback(self, handed, request.errback)
         if len(self._ready) <= self._scheduling.ahead // 2:
@@ -410,7 +410,7 @@ class Scheduler(BaseScheduler):
     def _first_startable(self) -> tuple[int, int, Lease, Request] | None:
         """Returns the first of what is ready that the pace lets start now."""
         now = time.time()
-        return min((one for one in self._ready if self._pace.may_start(one[2].slot, now)), default=None)
+        return min((one for one in self._ready if self._rate_limit.may_start(one[2].slot, now)), default=None)
 
     def _made_of(self, lease: Lease) -> Request | None:
         """Returns the request that a lease is about, or None if it cannot be made. The lease ends then."""
@@ -453,7 +453,7 @@ class Scheduler(BaseScheduler):
                     self._pushed, self._ended = pushed + self._pushed, ended + self._ended
                     raise
                 self._take_in(answer, [request for _, request in pushed])
-                await self._pace.reserve(self._slots_ready, time.time())
+                await self._rate_limit.reserve(self._slots_ready, time.time())
                 self._look_when_due()
         except QueueError as error:
             self._crawl.end(error)
@@ -471,7 +471,7 @@ class Scheduler(BaseScheduler):
         number = self._scheduling.ahead - len(self._ready)
         if self._is_hungry and not self._ready:
             number = max(1, number)
-        if self.orders.paused is not None:
+        if self.controls.paused is not None:
             number = 0
         held = [lease.id for _, _, lease, _ in self._ready]
         held += [handed.lease.id for handed in self._handed.values()]
@@ -488,11 +488,11 @@ class Scheduler(BaseScheduler):
             if number >= (downloader.slots[slot].concurrency if slot in downloader.slots else most) > 0
         )
 
-    def _taken(self) -> Changes:
+    def _taken(self) -> QueueBatch:
         """Returns the changes that the queue is to be told now, and begins new ones."""
         pushed, self._pushed = self._pushed, []
         ended, self._ended = self._ended, []
-        return Changes([entry for entry, _ in pushed], ended)
+        return QueueBatch([entry for entry, _ in pushed], ended)
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
@@ -518,7 +518,11 @@ class Scheduler(BaseScheduler):
             self._timer.cancel()
             self._timer = None
         now = time.time()
-        times = self._answer.next_due, self._memory.next_due, self._pace.next_look(self._slots_ready, now)
+        times = (
+            self._answer.next_due,
+            self._memory.next_due,
+            self._rate_limit.next_look(self._slots_ready, now),
+        )
         due = [one for one in times if one is not None]
         if due:
             pause = max(0.0, min(due) - now)
@@ -550,7 +554,7 @@ class Scheduler(BaseScheduler):
         try:
             while True:
                 await asyncio.sleep(LOOK)
-                self._hear(Orders.read(await self.queue.notes(PUSHED)))
+                self._hear(Controls.read(await self.queue.notes(PUSHED)))
                 self._crawl.say_wait()
                 if self._crawl.harvest is not None:
                     self._crawl.harvest.check_room()
@@ -558,22 +562,22 @@ class Scheduler(BaseScheduler):
         except TileHarvestError as error:
             self._crawl.end(error)
 
-    def _hear(self, orders: Orders) -> None:
-        before, self.orders = self.orders, orders
+    def _hear(self, controls: Controls) -> None:
+        before, self.controls = self.controls, controls
         if self._crawl.throttle is not None:
-            self._crawl.throttle.pause(is_paused=orders.paused is not None)
+            self._crawl.throttle.pause(is_paused=controls.paused is not None)
         # The spiders of `add` and `plan` have no name, so that Scrapy does not list them.
         harvest, spider_name = self._crawl.harvest, getattr(self._crawler.spidercls, "name", "")
         kind, name = ("spider", spider_name) if harvest is None else ("map", harvest.description.name)
-        if orders.stop != self._stop_before:
-            self._stop_before = orders.stop
+        if controls.stop != self._stop_before:
+            self._stop_before = controls.stop
             _logger.info("a person has stopped %s '%s'", kind, name)
             self._crawl.end("stopped")
         if harvest is None:
-            if orders.rate != before.rate:
-                self._pace.set(orders.rate)
+            if controls.rate != before.rate:
+                self._rate_limit.set(controls.rate)
             # Those about a map are told when its throttle has heard of them.
-            orders.say_news(before, f"{kind} '{name}'", name)
+            controls.say_news(before, f"{kind} '{name}'", name)
 
     def _stays_for(self, next_due: float | None) -> bool:
         """Returns whether the spider stays until the next delayed request is due."""

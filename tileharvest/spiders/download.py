@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
 
-NEAR: Final = "near"
+ALLOWED_NETWORKS: Final = "near"
 """Key of meta of a single request: the IP addresses of the map's own host, as `Terms.own` has them."""
 
 LONGEST: Final = 5.0
@@ -463,7 +463,7 @@ class TileDownloadHandler:
             # A repeat uses HTTP/1.1, as HTTP/2 may have failed. libcurl would find that out by sending again.
             HTTP_1_1 if ATTEMPT in meta else HTTP_2,
             # The address of a proxy does not tell the address of the site.
-            None if proxy or NEAR not in meta else tuple(meta[NEAR]),
+            None if proxy or ALLOWED_NETWORKS not in meta else tuple(meta[ALLOWED_NETWORKS]),
         )
 
     def _oldest(self) -> Wait | None:

@@ -21,7 +21,7 @@ from tileharvest.politeness.waits import noted
 from tileharvest.renderers.bounds import MOST_BYTES as FILE_BYTES
 from tileharvest.renderers.site import Fetched
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.download import NEAR
+from tileharvest.spiders.download import ALLOWED_NETWORKS
 from tileharvest.spiders.redirects import addresses_of
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.verdict import PASSING, Answer, length_of, pause_before, retry_after
@@ -64,7 +64,7 @@ def fetch_with(
         headers = {} if file is None else dict(file.validator.conditions)
         meta: dict[str, object] = {"download_maxsize": FILE_BYTES}
         if (own := await addresses_beside(urlsplit(url).hostname or "", host)) is not None:
-            meta[NEAR] = own
+            meta[ALLOWED_NETWORKS] = own
         request = Request(url, method=method, headers=headers, meta=meta)
         try:
             response = await _patiently(crawler, request)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from tileharvest.errors import SiteError
-from tileharvest.politeness.hold import Reason
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from tileharvest.politeness.outages import OutageLimits
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.crawl import CrawlContext
 
     Probe = Callable[[str], Awaitable[Answer | Exception]]
     """Asks an address once."""
@@ -45,7 +45,9 @@ class Outages:
     A host that stays away for too long, or goes on refusing however slowly it is asked, ends the crawl.
     """
 
-    def __init__(self, crawl: Crawl, limits: OutageLimits, probe: Probe, passing: Sequence[str]) -> None:
+    def __init__(
+        self, crawl: CrawlContext, limits: OutageLimits, probe: Probe, passing: Sequence[str]
+    ) -> None:
         """`passing` names the exceptions that mean that there was no answer."""
         self._crawl, self._limits, self._probe, self._passing = crawl, limits, probe, tuple(passing)
         self._hosts: dict[str, HostHealth] = {}
@@ -72,8 +74,8 @@ class Outages:
 
     def slow_down(self, host: str) -> None:
         """Asks a host more slowly that has refused more. Ends the crawl if that does not help."""
-        traffic, health = self._crawl.traffic, self._health(host)
-        if not health.slow_down(traffic.requests, traffic.worked):
+        cost_meter, health = self._crawl.cost_meter, self._health(host)
+        if not health.slow_down(cost_meter.requests, cost_meter.worked):
             self._crawl.end(_still_refused(host))
         elif self._crawl.throttle is not None:
             self._crawl.throttle.slow_down(health.spacing)
@@ -134,7 +136,7 @@ class Outages:
         with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
             await asyncio.sleep(pause)
         throttle = self._crawl.throttle
-        if throttle is not None and throttle.held is not None and throttle.held.reason is not Reason.DOWN:
+        if throttle is not None and throttle.held is not None and throttle.held.reason is not HoldReason.DOWN:
             # Another reason holds, such as a pause: then nobody asks for anything.
             health.postponed(pause)
             return False

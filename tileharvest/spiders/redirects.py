@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.maps.rates import NO_GAP
+from tileharvest.maps.rates import NO_DELAY
 from tileharvest.politeness.hold import FORBIDDEN, HeldError
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
@@ -20,7 +20,7 @@ from tileharvest.politeness.robots import Robots, origin_of, too_slow
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.transfer import Reply, Terms
 
     Send = Callable[[str, str, Terms], Awaitable[Reply | Exception]]
@@ -50,7 +50,7 @@ class Redirects:
     the transfer looks once more when it is connected: a name may have another address by then.
     """
 
-    def __init__(self, crawl: Crawl, most: int) -> None:
+    def __init__(self, crawl: CrawlContext, most: int) -> None:
         """`most` is how many redirects are followed in a row."""
         self._crawl, self._most = crawl, most
         self._looks: dict[str, asyncio.Future[str | None]] = {}
@@ -160,7 +160,7 @@ class Redirects:
             raise AskLater(f"{refused} answers {found.status}")
         robots = Robots.of(origin, found.body if found.status == HTTPStatus.OK else b"")
         assert crawl.harvest is not None
-        slow = too_slow(robots.gap, crawl.harvest.description.gap or NO_GAP)
+        slow = too_slow(robots.gap, crawl.harvest.description.gap or NO_DELAY)
         if slow is not None:
             return f"its robots.txt {slow}"
         crawl.robots = crawl.robots.beside(robots)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import BudgetError, program
 from tileharvest.maps.budgets import OF_DAY
-from tileharvest.politeness.hold import Reason
+from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
 from tileharvest.politeness.waits import WORTH_A_WORD
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.orders import Orders
+from tileharvest.queue.controls import Controls
 from tileharvest.queue.settings import lease_seconds, shared_throttle
 from tileharvest.scheduler.crawl import as_error
 from tileharvest.scheduler.scheduler import scheduler_of
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.budgets import Budget
-    from tileharvest.maps.rates import Gap
+    from tileharvest.maps.rates import Delay
     from tileharvest.politeness.rules import Rules
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.crawl import CrawlContext
 
 _logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class CrawlThrottle:
 
     def __init__(
         self,
-        crawl: Crawl,
+        crawl: CrawlContext,
         settings: BaseSettings,
         rules: Rules,
         name: str,
@@ -55,13 +55,13 @@ class CrawlThrottle:
             self._shared.process,
             name,
             rules,
-            crawl.traffic,
+            crawl.cost_meter,
             lasts=lease_seconds(settings),
             zone=zone,
         )
         self._is_closed = False
-        self._said: Reason | None = None
-        self._heard = Orders()
+        self._said: HoldReason | None = None
+        self._heard = Controls()
         """The orders of a person that were told last."""
         self._looking: asyncio.Task[None] | None = None
 
@@ -96,7 +96,7 @@ class CrawlThrottle:
         if self._link is not None:
             await self._link.close()
 
-    def obey(self, crawl_gap: Gap) -> None:
+    def obey(self, crawl_gap: Delay) -> None:
         """Keeps the gap that the site's robots.txt asks for, too."""
         assert self._crawl.rules is not None
         self._crawl.rules = replace(self._crawl.rules, crawl_gap=crawl_gap)
@@ -122,30 +122,30 @@ class CrawlThrottle:
 
     async def _look(self) -> None:
         scheduler = scheduler_of(self._crawl.crawler)
-        orders = Orders() if scheduler is None else scheduler.orders
+        controls = Controls() if scheduler is None else scheduler.controls
         # After a signal to end nothing more starts.
         is_ending = not self._crawl.crawler.crawling
         await self.map.look(
-            is_paused=orders.paused is not None or is_ending,
-            rate=orders.rate,
+            is_paused=controls.paused is not None or is_ending,
+            rate=controls.rate,
             is_busy=scheduler is None or scheduler.is_busy,
         )
-        orders.say_news(self._heard, f"map '{self._name}'", self._name)
-        self._heard = orders
+        controls.say_news(self._heard, f"map '{self._name}'", self._name)
+        self._heard = controls
         held = self.map.held
         reason = None if held is None else held.reason
-        if reason is Reason.SPENT:
+        if reason is HoldReason.SPENT:
             self._crawl.end(self._exceeded())
         elif reason is not self._said:
             self._said = reason
             self._say(reason)
 
-    def _say(self, reason: Reason | None) -> None:
+    def _say(self, reason: HoldReason | None) -> None:
         held = self.map.held
         if held is None or held.until is None:
             return
         until = datetime.fromtimestamp(held.until, self._zone)
-        if reason is Reason.QUIET:
+        if reason is HoldReason.QUIET:
             _logger.warning(
                 "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
                 self._name,
@@ -153,7 +153,7 @@ class CrawlThrottle:
                 program(),
                 self._name,
             )
-        elif reason is Reason.RESTING and held.until - time.time() >= WORTH_A_WORD:
+        elif reason is HoldReason.RESTING and held.until - time.time() >= WORTH_A_WORD:
             _logger.warning(
                 "%s has asked to be left alone: nothing is asked of it until %s, then the harvest goes on",
                 self.map.host,

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Site
-    from tileharvest.scheduler.crawl import Crawl
+    from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
@@ -82,7 +82,7 @@ _OURS: Final = (HistoryError, StoreError, QueueError)
 _UNTIL: Final = f"({SILENCE} s without a word of git end it)"
 """The end of a wait for a git repository. Nobody knows when the wait ends if git goes on talking."""
 
-_ORDERS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "tileharvest stop"}
+_CONTROLS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "tileharvest stop"}
 """What a person did to stop the crawl, by the reason that Scrapy or our scheduler gives."""
 
 _ONCE_MORE: Final = "once_more"
@@ -98,7 +98,7 @@ class TileSpider(Spider):
     it.
     """
 
-    crawl: Crawl
+    crawl: CrawlContext
     harvest: Harvest
     """Missing if the harvest was refused."""
     throttle: CrawlThrottle
@@ -596,4 +596,4 @@ def _why(ending: TileHarvestError | None, reason: str) -> str:
     """Returns in a few words why a run ended before its harvest."""
     if isinstance(ending, BudgetError):
         return ending.reason
-    return _ORDERS.get(reason, reason) if ending is None else ending.close_reason
+    return _CONTROLS.get(reason, reason) if ending is None else ending.close_reason

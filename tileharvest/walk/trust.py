@@ -18,7 +18,7 @@ _NOTHING_NEW: Final = Step()
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
-class Mark(msgspec.Struct, frozen=True):
+class RememberedValidator(msgspec.Struct, frozen=True):
     """The remembered part of a tile's last answer."""
 
     etag: str | None
@@ -46,12 +46,12 @@ class Mark(msgspec.Struct, frozen=True):
         )
 
 
-def vouches(mark: Mark | None, seen: Validator) -> bool:
+def vouches(mark: RememberedValidator | None, seen: Validator) -> bool:
     """Returns whether this answer, with the outcome `ign`, proves that nothing below the tile has changed."""
     return mark is not None and mark.is_trusted and mark.is_of(seen)
 
 
-def remember(mark: Mark | None, seen: Validator, *, is_late: bool) -> Step:
+def remember(mark: RememberedValidator | None, seen: Validator, *, is_late: bool) -> Step:
     """Returns what to record of an answer for a tile below which everything is asked.
 
     An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen

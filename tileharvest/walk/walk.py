@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.verdict import Answer
     from tileharvest.tiles.zones import Zone
     from tileharvest.walk.change_index import ChangedGround
-    from tileharvest.walk.trust import Mark
+    from tileharvest.walk.trust import RememberedValidator
 
 LEVELS_ABOVE: Final = 3
 """How many levels above the coarsest kept zoom the walk starts, if there are zones and only deep zooms are
@@ -202,7 +202,7 @@ class Walk:
         tile: Tile,
         outcome: Outcome,
         answer: Answer,
-        mark: Mark | None,
+        mark: RememberedValidator | None,
         asked: Asked,
         *,
         is_pruned: bool,

@@ -27,7 +27,7 @@ from tileharvest.queue.sentences import WORKER_ENDED, sentence
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.queue.port import Changes, Demand
+    from tileharvest.queue.port import Demand, QueueBatch
     from tileharvest.queue.redis.connection import Client
 
 FORMAT: Final = "4"
@@ -130,7 +130,7 @@ class RedisQueue:
             await self.close()
             raise
 
-    async def exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+    async def exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
         if not self._name and (wanted or changes.ended):
             raise RuntimeError("only a worker of a queue leases and ends leases")
         duplicates: list[int] = []

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tileharvest.queue.port import Changes, Demand, End, Entry
+    from tileharvest.queue.port import Demand, End, Entry, QueueBatch
 
     Result = TypeVar("Result")
 
@@ -163,7 +163,7 @@ class SqliteQueue:
     async def open_beside(self) -> None:
         await self._begin(self._connect)
 
-    async def exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+    async def exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
         if self._segment is None and (wanted or changes.ended):
             raise RuntimeError("only the worker of a queue leases and ends leases")
         return await self._run(lambda: self._exchange(changes, wanted, now))
@@ -335,7 +335,7 @@ class SqliteQueue:
         for (fingerprint,) in seen:
             self._filter.add(fingerprint)
 
-    def _exchange(self, changes: Changes, wanted: Demand | None, now: float) -> Exchanged:
+    def _exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
         duplicates = self._push(changes.pushed, now)
         for end in changes.ended:
             self._end(end, now)

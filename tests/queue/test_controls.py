@@ -10,9 +10,9 @@ from scrapy.settings import Settings
 
 from tests.queue.driven import DAY
 from tests.servers.redis import redis_server
-from tileharvest.maps.rates import Gap
-from tileharvest.queue.orders import Orders, orders_of, pause, resume, set_rate, stop
-from tileharvest.queue.settings import open_beside, orders_for, orders_for_all
+from tileharvest.maps.rates import Delay
+from tileharvest.queue.controls import Controls, controls_of, pause, resume, set_rate, stop
+from tileharvest.queue.settings import controls_for, controls_for_all, open_beside
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:
     async def give() -> None:
         queue = SqliteQueue()
         await queue.open(DAY, 0.0)
-        assert await orders_of(queue) == Orders()
+        assert await controls_of(queue) == Controls()
         assert await pause(queue, "10:00") is None
         # A queue that is paused twice is paused since the first time.
         assert await pause(queue, "11:00") == "10:00"
@@ -32,11 +32,11 @@ def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:
             await set_rate(queue, "fast")
         await queue.forget(DAY)
         await queue.forget_others(1, "2026-11-21")
-        assert await orders_of(queue) == Orders("10:00", Gap(2.0, 2.0))
+        assert await controls_of(queue) == Controls("10:00", Delay(2.0, 2.0))
         await set_rate(queue, None)
         assert await resume(queue)
         assert not await resume(queue)
-        assert await orders_of(queue) == Orders()
+        assert await controls_of(queue) == Controls()
 
     asyncio.run(give())
 
@@ -46,15 +46,15 @@ def test_each_order_to_stop_is_another_one() -> None:
         queue = SqliteQueue()
         await queue.open(DAY, 0.0)
         await stop(queue)
-        first = await orders_of(queue)
+        first = await controls_of(queue)
         await stop(queue)
-        assert (await orders_of(queue)).stop not in (None, first.stop)
+        assert (await controls_of(queue)).stop not in (None, first.stop)
 
     asyncio.run(give())
 
 
 def test_an_order_that_is_not_understood_counts_as_none() -> None:
-    assert Orders.read({"rate": "warp 9", "paused": "10:00"}) == Orders(paused="10:00")
+    assert Controls.read({"rate": "warp 9", "paused": "10:00"}) == Controls(paused="10:00")
 
 
 def paused(settings: Settings, name: str, since: str) -> None:
@@ -71,11 +71,11 @@ def test_many_queues_are_asked_and_one_that_cannot_be_asked_holds_up_no_other(tm
     paused(settings, "damaged", "11:00")
     damaged = next(tmp_path.rglob("damaged.sqlite"))
     damaged.write_bytes(b"no database" * 100)
-    orders, errors = asyncio.run(orders_for_all(settings, ["damaged", "paused", "without a queue"]))
-    assert orders == {"paused": Orders(paused="10:00"), "without a queue": Orders()}
+    controls, errors = asyncio.run(controls_for_all(settings, ["damaged", "paused", "without a queue"]))
+    assert controls == {"paused": Controls(paused="10:00"), "without a queue": Controls()}
     assert [str(damaged) in str(error) for error in errors] == [True]
     assert not list(tmp_path.rglob("without*"))
-    assert asyncio.run(orders_for(settings, "paused")) == orders["paused"]
+    assert asyncio.run(controls_for(settings, "paused")) == controls["paused"]
 
 
 def test_queues_in_a_redis_are_asked_over_one_connection() -> None:
@@ -84,14 +84,14 @@ def test_queues_in_a_redis_are_asked_over_one_connection() -> None:
         paused(settings, "paused", "10:00")
         before = server.ask("INFO", "stats")["total_connections_received"]
         names = ["paused", *(f"other-{number}" for number in range(1200))]
-        orders, errors = asyncio.run(orders_for_all(settings, names))
+        controls, errors = asyncio.run(controls_for_all(settings, names))
         assert server.ask("INFO", "stats")["total_connections_received"] <= before + 2
-    assert orders == dict.fromkeys(names, Orders()) | {"paused": Orders(paused="10:00")}
+    assert controls == dict.fromkeys(names, Controls()) | {"paused": Controls(paused="10:00")}
     assert errors == []
 
 
 def test_a_redis_that_is_not_there_is_named_once() -> None:
     settings = Settings({"REDIS_URL": "redis://127.0.0.1:1/0"})
-    orders, (error,) = asyncio.run(orders_for_all(settings, ["one", "other"]))
-    assert orders == {}
+    controls, (error,) = asyncio.run(controls_for_all(settings, ["one", "other"]))
+    assert controls == {}
     assert "127.0.0.1:1" in str(error)

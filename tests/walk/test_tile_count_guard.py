@@ -8,7 +8,7 @@ import pytest
 
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.extent import MOST_ALIKE, Extent, most_tiles
+from tileharvest.walk.tile_count_guard import MOST_ALIKE, TileCountGuard, most_tiles
 from tileharvest.walk.walk import Walk
 
 SAME = "a" * 40
@@ -48,15 +48,15 @@ def test_a_layer_may_have_all_tiles_of_the_area_in_which_its_map_says_they_lie()
 
 
 def test_a_layer_is_ended_with_the_first_tile_too_many() -> None:
-    extent = Extent(20, found=16)
-    assert [extent.add(2), extent.add(2), extent.add(1)] == [None, None, "has more than 20 tiles"]
+    guard = TileCountGuard(20, found=16)
+    assert [guard.add(2), guard.add(2), guard.add(1)] == [None, None, "has more than 20 tiles"]
 
 
 def test_the_same_image_at_many_neighbouring_places_ends_a_layer_without_an_end() -> None:
-    extent, chance = Extent(2_000_000), random.Random(1)
-    said = [extent.add_image(tile, SAME) for tile in square(101)]
+    guard, chance = TileCountGuard(2_000_000), random.Random(1)
+    said = [guard.add_image(tile, SAME) for tile in square(101)]
     assert said.index(ALIKE) == MOST_ALIKE
-    among_others = Extent(2_000_000)
+    among_others = TileCountGuard(2_000_000)
     found = {
         among_others.add_image(tile, one) for tile in square(127) for one in (SAME, f"{chance.random():040}")
     }
@@ -64,6 +64,6 @@ def test_the_same_image_at_many_neighbouring_places_ends_a_layer_without_an_end(
 
 
 def test_the_same_image_ends_nothing_far_apart_or_where_the_layer_has_an_end() -> None:
-    ended, endless = Extent(2_000_000, is_alike_an_end=False), Extent(2_000_000)
+    ended, endless = TileCountGuard(2_000_000, is_alike_an_end=False), TileCountGuard(2_000_000)
     assert {ended.add_image(tile, SAME) for tile in square(101)} == {None}
     assert {endless.add_image(Tile.at(0, 130 * one, 0), SAME) for one in range(3 * MOST_ALIKE)} == {None}

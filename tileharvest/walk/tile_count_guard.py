@@ -40,7 +40,7 @@ def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True, des
     return max(most, _REAL_GROWTH * found, described)
 
 
-class Extent:
+class TileCountGuard:
     """Counts the tiles that one process of a harvest finds of one layer. A tile that is found twice counts
     twice."""
 

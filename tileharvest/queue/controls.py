@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from tileharvest.errors import program
-from tileharvest.maps.rates import Gap, parse_rate, rate_in_words
+from tileharvest.maps.rates import Delay, parse_rate, rate_in_words
 from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:
@@ -28,18 +28,18 @@ _STOP: Final = "stop"
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class Controls:
     """All orders that hold at one moment."""
 
     paused: str | None = None
     """Since when the map is paused, as a person reads it. None if the map is not paused."""
-    rate: Gap | None = None
+    rate: Delay | None = None
     """The gap between two requests that a person has set in place of the map's own. None if nobody has."""
     stop: str | None = None
     """The name of the last order to stop. A worker that began after this order does not obey it."""
 
     @classmethod
-    def read(cls, notes: Mapping[str, str]) -> Orders:
+    def read(cls, notes: Mapping[str, str]) -> Controls:
         """Returns the orders in these notes. An order that cannot be read, because a later version has
         written it, counts as not given."""
         try:
@@ -48,7 +48,7 @@ class Orders:
             rate = None
         return cls(notes.get(_PAUSED) or None, rate, notes.get(_STOP) or None)
 
-    def say_news(self, before: Orders, who: str, name: str) -> None:
+    def say_news(self, before: Controls, who: str, name: str) -> None:
         """Logs each order that was not given `before`. `who` is what it is about, such as `map 'small'`, and
         `name` its name on the command line."""
         if self.paused is not None and self.paused != before.paused:
@@ -62,14 +62,14 @@ class Orders:
             _logger.info("the rate of %s, set by hand: %s", who, rate)
 
 
-async def orders_of(queue: RequestQueue) -> Orders:
+async def controls_of(queue: RequestQueue) -> Controls:
     """Returns the orders that hold now. Raises QueueError, as the functions below do."""
-    return Orders.read(await queue.notes(PUSHED))
+    return Controls.read(await queue.notes(PUSHED))
 
 
 async def pause(queue: RequestQueue, since: str) -> str | None:
     """Lets no further request start. Returns since when the map was paused before, or None if it was not."""
-    before = (await orders_of(queue)).paused
+    before = (await controls_of(queue)).paused
     if before is None:
         await queue.note(PUSHED, _PAUSED, since)
     return before
@@ -77,7 +77,7 @@ async def pause(queue: RequestQueue, since: str) -> str | None:
 
 async def resume(queue: RequestQueue) -> bool:
     """Lets requests start again. Returns whether the map was paused."""
-    before = (await orders_of(queue)).paused
+    before = (await controls_of(queue)).paused
     await queue.note(PUSHED, _PAUSED, "")
     return before is not None
 

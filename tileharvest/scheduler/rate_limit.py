@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.maps.rates import Gap
+    from tileharvest.maps.rates import Delay
     from tileharvest.politeness.throttle import Throttle
     from tileharvest.queue.redis.link import RedisLink
 
 _logger = logging.getLogger(__name__)
 
 
-class Pace:
+class RateLimit:
     """The starts that this worker has reserved at each download slot. Without a rate everything may start.
 
     The starts of all workers together keep the rate. Tiles are not meant: their download handler asks the
@@ -33,9 +33,9 @@ class Pace:
         self._throttle: Throttle | None = None
         self._link: RedisLink | None = None
         self._starts: dict[str, Reservation] = {}
-        self.rate: Gap | None = None
+        self.rate: Delay | None = None
 
-    def set(self, rate: Gap | None) -> None:
+    def set(self, rate: Delay | None) -> None:
         """Sets the gap between two starts, or lets everything start."""
         self.rate = rate
         self._starts.clear()

@@ -513,17 +513,13 @@ class Scheduler(BaseScheduler):
         return {lease.slot for _, _, lease, _ in self._ready}
 
     def _look_when_due(self) -> None:
-        """Looks again when the next delayed request is due, or when the pace lets the next one start."""
+        """Looks again when the next delayed request is due, or when the rate lets the next one start."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         now = time.time()
-        times = (
-            self._answer.next_due,
-            self._memory.next_due,
-            self._rate_limit.next_look(self._slots_ready, now),
-        )
-        due = [one for one in times if one is not None]
+        of_rate = self._rate_limit.next_look(self._slots_ready, now)
+        due = [one for one in (self._answer.next_due, self._memory.next_due, of_rate) if one is not None]
         if due:
             pause = max(0.0, min(due) - now)
             self._timer = asyncio.get_running_loop().call_later(min(pause, LOOK), self._look_again)

@@ -100,6 +100,7 @@ def test_each_map_is_one_workers(fleet: Fleet, site: Misbehaving, files: SmallSi
     assert all(len(pids) == 1 for pids in held.values()), held
     assert max(Counter(pid for pids in held.values() for pid in pids).values()) <= 2
     assert not {worker.process.pid for worker in idle} & {pid for pids in held.values() for pid in pids}
+    fleet.await_until(lambda: gate.is_reached)
     site.rule_for_all = None
     gate.open()
     fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))

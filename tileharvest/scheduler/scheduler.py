@@ -311,12 +311,12 @@ class Scheduler(BaseScheduler):
 
     async def _close_queue(self) -> Counts:
         """Closes the queue, and returns what it holds by then. Raises QueueError."""
+        self._is_started = False  # No further exchange begins: what is left to tell is told below.
         if self._looking is not None:
             await cancel(self._looking)
         if self._timer is not None:
             self._timer.cancel()
-        lost = len(self._memory)
-        if lost:
+        if lost := len(self._memory):
             _logger.warning(
                 "what waited in memory was not made, and is not kept: %s", counted(lost, "request")
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -183,6 +184,7 @@ def test_queues_of_one_process_work_in_one_thread(tmp_path: Path) -> None:
         queues = [SqliteQueue(tmp_path / f"{number}.sqlite") for number in range(20)]
         await asyncio.gather(*(queue.open(DAY, 0.0) for queue in queues))
         await asyncio.gather(*(queue.counts(DAY, 0.0) for queue in queues))
+        assert sum(thread.name.startswith("queue_") for thread in threading.enumerate()) == 1
         await asyncio.gather(*(queue.close() for queue in queues))
 
     asyncio.run(work())

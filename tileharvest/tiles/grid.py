@@ -66,8 +66,8 @@ class Tile(msgspec.Struct, frozen=True, order=True):
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(
-                f"'{name}' is no tile name: write zoom_x_y, such as 0_1_1 or -3_-440_216; x and y are odd at"
-                " zoom 0, odd multiples of 2 at zoom -1, and never 0"
+                f"'{name}' is not a tile's name: write zoom_x_y, such as 0_1_1 or -3_-440_216; x and y are"
+                " odd at zoom 0, odd multiples of 2 at zoom -1, and never 0"
             )
         return cls(*map(int, match.groups()))
 

@@ -116,6 +116,27 @@ class BusySpider(StubSpider):
         yield from super().parse(response)
 
 
+class ClosingSpider(StubSpider):
+    """Logs each time that its scheduler, once it is being closed, asks the queue for more."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        scheduler = scheduler_of(self.crawler)
+        assert scheduler is not None
+        close, exchange, closing = scheduler.close, scheduler.queue.exchange, list[str]()
+
+        def closes(reason: str) -> Any:
+            closing.append(reason)
+            return close(reason)
+
+        async def exchanges(changes: Any, wanted: Any, now: float) -> Any:
+            if closing and wanted is not None:
+                self.logger.info("asks while it is closed")
+            return await exchange(changes, wanted, now)
+
+        scheduler.close, scheduler.queue.exchange = closes, exchanges
+        yield from super().parse(response)
+
+
 class BlockingSpider(StubSpider):
     """Blocks its process for as long as the setting BLOCKS says at each page."""
 

@@ -129,7 +129,7 @@ class ClosingSpider(StubSpider):
             return close(reason)
 
         async def exchanges(changes: Any, wanted: Any, now: float) -> Any:
-            if closing and wanted is not None:
+            if closing and wanted is not None and wanted.number:
                 self.logger.info("asks while it is closed")
             return await exchange(changes, wanted, now)
 

@@ -130,6 +130,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._open())
 
     def close(self, reason: str) -> Deferred[None]:
+        self._is_started = False  # Nothing more is asked for. What is left to tell is told last.
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
@@ -311,7 +312,6 @@ class Scheduler(BaseScheduler):
 
     async def _close_queue(self) -> Counts:
         """Closes the queue, and returns what it holds by then. Raises QueueError."""
-        self._is_started = False  # No further exchange begins: what is left to tell is told below.
         if self._looking is not None:
             await cancel(self._looking)
         if self._timer is not None:
@@ -471,7 +471,7 @@ class Scheduler(BaseScheduler):
         number = self._scheduling.ahead - len(self._ready)
         if self._is_hungry and not self._ready:
             number = max(1, number)
-        if self.controls.paused is not None:
+        if not self._is_started or self.controls.paused is not None:
             number = 0
         held = [lease.id for _, _, lease, _ in self._ready]
         held += [handed.lease.id for handed in self._handed.values()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, put_empty_history, record
@@ -126,3 +127,21 @@ def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
     walk = on(history, description, LATER + timedelta(1))
     assert not walk.is_pruned
     assert walk.reason == "of 3 tiles below another one 1 changed after that one"
+
+
+@pytest.mark.parametrize(
+    ("keys", "depth", "in_short"),
+    [
+        ({"url": "http://tiles.example.net/{x}/{y}.png", "canvas": {"tiles": [64, 64]}}, 1, "share"),
+        ({"url": "http://tiles.example.net/{z}/{x}/{y}.png"}, 1, "share"),
+        ({"url": "http://tiles.example.net/{z}/{x}/{y}.png"}, 3, "pruned"),
+        ({"url": "http://tiles.example.net/{z}/{x}/{y}.png", "walk": "full"}, 1, "full"),
+        ({}, 1, "pruned"),
+    ],
+)
+def test_of_a_layer_of_one_zoom_a_share_of_the_empty_places_is_asked(
+    history: History, keys: dict[str, Any], depth: int, in_short: str
+) -> None:
+    harvested(history)
+    said = msgspec.convert({"name": "world", "url": "http://map.example.net/", **keys}, MapDescription)
+    assert next_walks(history, said, {LAYER: depth}, LATER).in_short == in_short

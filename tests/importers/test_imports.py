@@ -75,6 +75,7 @@ def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path)
         "plain/tiles/0/0/0.png": dot(1),
         "drawn/web/map/overviewerConfig.js": b"var overviewerConfig = {",
         "other/a.txt": b"",
+        "strange/config.js": b"var other = {};",
         "empty": None,
     }
     for name, body in files.items():
@@ -86,7 +87,8 @@ def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path)
         (plain, "plain", r"no map was found in .*: is it in .*/plain/tiles\?"),
         (drawn, "drawn", r"no map was found in .*: is it in .*/web/map\?"),
         (drawn, "drawn/web/map", "is cut off or damaged"),
-        (drawn, "other", "it has none of the files that renderers write"),
+        (drawn, "other", "nothing was changed: it has none of the files that renderers write"),
+        (drawn, "strange", r"nothing was changed: no renderer writes config\.js as it is there$"),
         (drawn, "empty", "nothing was changed: the folder is empty"),
     ):
         with pytest.raises(SiteError, match=words):

@@ -16,6 +16,7 @@ from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.site_files import MISSING, site_files_of
 from tileharvest.history.summaries import last_harvests
+from tileharvest.renderers.xyz import is_plain
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
@@ -351,9 +352,10 @@ def decisions_for(
             for name in depths
         }
     )
-    # The last harvest has asked everything, and the next one knows what is empty.
-    is_flat = description.is_canvas and wish != "full" and day is not None
-    return decisions.sharing(depths, every) if is_flat else decisions
+    # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by other
+    # renderers have no edge, or four tiles.
+    is_known = wish != "full" and day is not None and description.git is None and is_plain(description)
+    return decisions.sharing([name for name in depths if is_known and depths[name] == 1], every)
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:

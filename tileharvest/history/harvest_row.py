@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.blocks import record_versions
@@ -26,6 +26,8 @@ from tileharvest.history.schema import (
     INTERRUPTED,
     PUSHED_WALK,
     blocks,
+    change_indexes,
+    changes,
     failures,
     harvest_counts,
     harvest_layers,
@@ -33,7 +35,10 @@ from tileharvest.history.schema import (
     insert_into,
     is_block,
     layers,
+    proofs,
     replace_into,
+    tiles,
+    validators,
     version_row,
     versions,
 )
@@ -288,7 +293,7 @@ class Beginning:
             connection.execute(_GO_ON, {"in_harvest": row.id})
         if row.id == self._inserted:
             row = replace(row, continued=False)
-        part_with_changed_layers(connection, map_id, row.day, self.layers)
+        part_with_changed_layers(connection, map_id, row, self.layers)
         ids = describe_layers(connection, map_id, row.id, self.layers)
         if row.continued:
             # Its earlier runs may have had other layers.
@@ -342,23 +347,40 @@ class Beginning:
 
 
 def part_with_changed_layers(
-    connection: Connection, map_id: int, day: date, described: Sequence[Layer]
+    connection: Connection, map_id: int, harvest: HarvestRow, described: Sequence[Layer]
 ) -> None:
-    """Renames each layer whose tiles nest by another factor now, and says so: the layer of that name begins
-    anew. Its coarse tiles lie elsewhere from this day on, and the earlier days must not be shown there."""
+    """Moves the coarse zooms of each layer whose tiles nest by another factor now into a layer of their own,
+    and says so. Their tiles lie elsewhere from this harvest on, and the earlier days must not be shown there.
+
+    Zoom 0 does not depend on the factor: its tiles stay, with all their days.
+    """
     factors = {layer.name: layer.pyramid.factor for layer in described}
     known = {row.name: row for row in connection.execute(_LAYERS, {"in_map": map_id})}
     for name in factors.keys() & known.keys():
         row, factor = known[name], factors[name]
         if row.factor == factor:
             continue
-        before = f"{name} until {day}"
+        before = f"{name} until {harvest.day}"
         while before in known:
             before += "+"
-        connection.execute(update(layers).where(layers.c.id == row.id).values(name=before))
+        connection.execute(_INSERT_LAYERS, {"map": map_id, "name": before, "factor": row.factor})
+        to = select(layers.c.id).where(layers.c.map == map_id, layers.c.name == before).scalar_subquery()
+        for table in (versions, tiles, blocks, failures, changes, validators):
+            connection.execute(
+                update(table).where(table.c.layer == row.id, table.c.zoom < 0).values(layer=to)
+            )
+        for table in (proofs, change_indexes):
+            connection.execute(delete(table).where(table.c.layer == row.id))
+        kept = [column for column in harvest_layers.c if column.name != "layer"]
+        earlier = select(*kept, to.label("layer")).where(
+            harvest_layers.c.layer == row.id, harvest_layers.c.harvest != harvest.id
+        )
+        names = [*(column.name for column in kept), "layer"]
+        connection.execute(insert(harvest_layers).from_select(names, earlier))
+        connection.execute(update(layers).where(layers.c.id == row.id).values(factor=factor))
         _log.warning(
-            "layer %s: its tiles nest by %d now and by %d before, so coarse tiles lie elsewhere: its history"
-            " begins anew, and the days until now are kept as layer '%s'",
+            "layer %s: its tiles nest by %d now and by %d before, so coarse tiles lie elsewhere: the coarse"
+            " zooms begin anew, and their earlier days are kept as layer '%s'",
             name,
             factor,
             row.factor,

@@ -266,6 +266,7 @@ def map_outline(history: History, map_name: str) -> MapOutline:
     outlines = [
         LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]), described[id_][-1].day)
         for id_, name, factor in rows
+        if described[id_]
     ]
     newest = max((one.last_day for one in outlines), default=None)
     outlines.sort(key=lambda one: one.last_day != newest)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import SiteError
 from tileharvest.importers.repository import UNFINISHED, Repository, etag_of
-from tileharvest.importers.snapshot import folders_of_map, is_configuration, without_map
+from tileharvest.importers.snapshot import NO_SIGN, folders_of_map, is_configuration
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def no_map(repository: Repository, commit: str, folder: str, why: SiteError | No
     elif maps:
         hint = f"name its folder, maybe {', '.join(maps[:_SHOWN])}"
     else:
-        hint = without_map(why, found)
+        hint = NO_SIGN if why is None else str(why)
         branches = [name for name, paths in repository.branches().items() if folders_of_map(paths, why)]
         if branches:
             hint += f"; name a branch that has one, maybe {', '.join(branches[:_SHOWN])}"

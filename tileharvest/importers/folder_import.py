@@ -7,7 +7,7 @@ from email.utils import formatdate
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot import NoTilesError, folders_of_map, without_map
+from tileharvest.importers.snapshot import NoTilesError, folders_of_map
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
 
@@ -84,7 +84,7 @@ async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: I
     except (UnrecognisedError, NoTilesError) as error:
         found = folders_of_map(snapshot.paths(), error)
         within = [one for one in found if one != "."]
-        hint = without_map(error, found)
+        hint = str(error)
         if within:
             hint = f"is it in {folder / within[0]}?"
         elif not snapshot.paths():

@@ -38,8 +38,7 @@ _SHOWN: Final = [renderer.files[0] for renderer in RENDERERS.values() if rendere
 NO_SIGN: Final = (
     f"it has none of the files that renderers write beside a map's page, such as {' or '.join(_SHOWN)}"
 )
-"""The words for a place without such a file. The errors of renderers would speak of sites and their
-addresses."""
+"""The words for a place without such a file."""
 
 
 class Snapshot(Protocol):
@@ -132,12 +131,6 @@ def folders_of_map(paths: Iterable[str], why: SiteError | None) -> list[str]:
     return why.site.folders_with_tiles(paths) if isinstance(why, NoTilesError) else maps_within(paths)
 
 
-def without_map(why: SiteError | None, found: Sequence[str]) -> str:
-    """Returns the words for a place without a map. `found` are the folders that seem to have one."""
-    # The error of a renderer that was not recognised speaks of sites and addresses.
-    return NO_SIGN if why is None or (isinstance(why, UnrecognisedError) and not found) else str(why)
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotSite:
     """A snapshot as a site that answers at once. Outcomes follow the rules of a harvest
@@ -181,7 +174,13 @@ class SnapshotSite:
             files[url] = SiteFile(snapshot.validator(path), body)
             return Fetched(200, body, url)
 
-        site = await probing(description, fetch)
+        try:
+            site = await probing(description, fetch)
+        except UnrecognisedError:
+            # The renderer's own words are about a site and its address, and no site was asked.
+            strange = ", ".join(sorted(path for path in looked_at if path in snapshot and path != INDEX))
+            why = f"no renderer writes {strange} as it is there" if strange else NO_SIGN
+            raise UnrecognisedError(why) from None
         sized = [_sized(layer, snapshot, description.page) for layer in site.layers]
         layers = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in sized}
         return cls(description, snapshot, site, layers, frozenset(looked_at), files)

@@ -116,7 +116,8 @@ class Xyz(Renderer):
 def is_plain(description: MapDescription) -> bool:
     """Returns whether an entry of maps.toml shows by itself that its map is of plain tiles."""
     url, keys = description.url, {description.bounds, description.site_zooms, description.canvas}
-    return is_template(url) or urlsplit(url).path.endswith(".json") or keys != {None}
+    is_said = description.renderer == Xyz.name or keys != {None}
+    return is_said or is_template(url) or urlsplit(url).path.endswith(".json")
 
 
 async def _tile_json(url: str, fetch: Fetch) -> _TileJson:

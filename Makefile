@@ -13,6 +13,8 @@ DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql l
 	libc6-dev
 # In whose form the demo publishes its map: make demo RENDERER=squaremap
 RENDERER ?= overviewer
+# The kinds of wheels that Debian trixie, with glibc 2.41, takes on arm64.
+ARM64 := $(foreach minor,$(shell seq 17 41),--platform manylinux_2_$(minor)_aarch64) --platform manylinux2014_aarch64
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the other
 # three use the time in which tests wait for a site's pace, a rest, a lease or a program. One more costs 10 s of a
 # core, as each process loads all tests.
@@ -60,6 +62,12 @@ image-check: $(VENV)/development ## build and run the image's files without a co
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/shellcheck container/start
 	mkdir -p build
+	@# Every package has a wheel for arm64 but these two: the image compiles one, and the other is Python alone.
+	grep -vE '^(chompjs|pybloom_live)==' container/constraints.txt > build/arm64.txt
+	$(BIN)/python -m pip install --quiet --dry-run --no-deps --ignore-installed --target build/arm64 \
+		--only-binary=:all: --python-version 3.13 $(ARM64) --requirement build/arm64.txt
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-binary chompjs --wheel-dir build/arm64 \
+		$$(grep -E '^(chompjs|pybloom_live)==' container/constraints.txt)
 	sed 's/=$$/=c0ffee/' compose.env.example > build/compose.env
 	$(BIN)/docker-compose --env-file build/compose.env config --quiet
 	! $(BIN)/docker-compose --env-file compose.env.example config --quiet 2> build/compose.log

@@ -49,6 +49,13 @@ def test_the_image_says_the_version_of_the_program() -> None:
     assert label in (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
+def test_the_image_is_bound_to_no_architecture() -> None:
+    """`make image-check` looks for the wheels of arm64."""
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    written = "\n".join(line for line in lines if not line.startswith("#"))
+    assert not re.search(r"amd64|arm64|x86|aarch64|TARGETARCH|--platform", written)
+
+
 def test_no_password_has_a_value_before_somebody_writes_one() -> None:
     text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     example = (ROOT / "compose.env.example").read_text(encoding="utf-8")

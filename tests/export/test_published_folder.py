@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from base64 import b64decode
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.export.island import island, noise
+from tests.export.island import noise
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
@@ -19,7 +18,6 @@ from tileharvest.export import published_folder, published_lists
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.published_folder import Published, Scope, held
 from tileharvest.export.published_lists import published_zooms
-from tileharvest.export.published_page import published_files
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
@@ -93,19 +91,6 @@ def test_a_new_day_adds_what_is_new_and_removes_the_lists_that_it_replaces(
     }
 
 
-def test_the_page_names_its_lists_by_their_content_from_the_index_on(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    found = files(tmp_path / "out")
-    index = found["index.html"].decode()
-    every = re.findall(r'(?:src|href)="([^"#]+)"', index)
-    assert every
-    assert set(every) <= found.keys()
-    # Each list is named by an attribute, or by another list.
-    texts = index + "".join(name + json.dumps(value_of(found[name])) for name in named(found, "lists"))
-    for name in named(found, "lists"):
-        assert texts.count(name.rpartition("/")[2].removesuffix(".js")) >= 2
-
-
 def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     (theirs / "images").mkdir(parents=True)
@@ -139,15 +124,6 @@ def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path
         publish(small, tmp_path / "out", days=1)
     assert files(tmp_path / "out") == before
     publish(small, tmp_path / "out", days=1)
-
-
-def test_fewer_days_take_the_older_images_away(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    told = publish(small, tmp_path / "out", days=1)
-    shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
-    expected = {path_of(str(one.image)) for one in shown if one is not None}
-    assert named(files(tmp_path / "out"), "images") == expected
-    assert told.images == 2
 
 
 def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Path) -> None:
@@ -189,74 +165,9 @@ def test_all_that_the_index_names_is_on_the_disk_before_the_index_is(
     assert after["index.html"] != before["index.html"]
 
 
-def test_what_a_kill_has_left_half_written_is_swept_up(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 8}.png.unfinished"
-    half.parent.mkdir(exist_ok=True)
-    half.write_bytes(b"half")
-    assert publish(small, tmp_path / "out").removed == 1
-    assert not half.exists()
-
-
-def test_what_a_power_cut_has_left_empty_is_written_anew(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    whole = files(tmp_path / "out")
-    for name in named(whole, "images") | named(whole, "lists") | named(whole, "page"):
-        (tmp_path / "out" / name).write_bytes(b"")
-    told = publish(small, tmp_path / "out")
-    assert files(tmp_path / "out") == whole
-    assert (told.new_images, told.new_lists) == (told.images, told.lists)
-
-
-def test_images_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
-    world = island(tmp_path / "island")
-    told = publish(world, tmp_path / "out")
-    assert told.missing == 1
-    assert len(named(files(tmp_path / "out"), "images")) == told.images - 1
-
-
-def test_two_images_that_would_have_one_name_are_refused(
-    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As if names had a single digit, so that some of 40 images share one."""
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
-    small.harvest(THIRD, {Tile(0, 2 * number + 1, 3): noise(number) for number in range(40)})
-    monkeypatch.setattr(published_folder, "NAMED", 1)
-    with pytest.raises(TileHarvestError, match=r"what was .*: two different images .* one name"):
-        publish(small, tmp_path / "out")
-    after = files(tmp_path / "out")
-    assert {name: after[name] for name in before} == before
-
-
-def test_no_module_imports_one_that_waits_for_it() -> None:
-    """Each is called once all that it imports is there."""
-    (script,) = (body.decode() for name, body in published_files().items() if name.endswith("/page.js"))
-    parts = re.split(r'^modules\["([^"]+)"\] = ', script, flags=re.MULTILINE)
-    imports = {
-        name: set(re.findall(r'await given\("([^"]+)"\)', text))
-        for name, text in zip(parts[1::2], parts[2::2], strict=True)
-    }
-    assert "published/api.js" in imports["main.js"]
-    assert len(imports) > 30
-    while ready := [name for name, needs in imports.items() if not needs & imports.keys()]:
-        for name in ready:
-            del imports[name]
-    assert imports == {}
-
-
 def value_of(script: bytes) -> Any:
     """What a list hands over."""
     return json.loads(gzip.decompress(b64decode(script.split(b'"')[3])))
-
-
-def test_the_days_of_the_index_are_those_of_the_harvests(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out", days=1)
-    index = (tmp_path / "out" / "index.html").read_text("utf-8")
-    found = re.search(r'data-index="([0-9a-f]+)"', index)
-    assert found is not None
-    told = value_of((tmp_path / "out" / "lists" / found[1][:2] / f"{found[1]}.js").read_bytes())
-    assert (told["every"], told["days"]) == ([str(FIRST), str(SECOND)], [str(SECOND)])
 
 
 def lists_of(folder: Path) -> list[Any]:
@@ -304,3 +215,37 @@ def test_a_square_that_would_be_too_large_is_divided_into_its_blocks(tmp_path: P
     blocks = [one["tiles"] for one in every if "tiles" in one]
     assert [len(tiles) for tiles in blocks] == [64] * 4
     assert len(set().union(*blocks)) == 256
+
+
+def test_fewer_days_are_named_in_the_index_and_take_the_older_images_away(
+    small: World, tmp_path: Path
+) -> None:
+    publish(small, tmp_path / "out")
+    told = publish(small, tmp_path / "out", days=1)
+    shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
+    expected = {path_of(str(one.image)) for one in shown if one is not None}
+    assert named(files(tmp_path / "out"), "images") == expected
+    assert told.images == 2
+    (index,) = (one for one in lists_of(tmp_path / "out") if "every" in one)
+    assert (index["every"], index["days"]) == ([str(FIRST), str(SECOND)], [str(SECOND)])
+
+
+def test_what_a_kill_or_a_power_cut_has_left_is_swept_up_or_written_anew(
+    small: World, tmp_path: Path
+) -> None:
+    publish(small, tmp_path / "out")
+    whole = files(tmp_path / "out")
+    for name in named(whole, "images") | named(whole, "lists") | named(whole, "page"):
+        (tmp_path / "out" / name).write_bytes(b"")
+    half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 8}.png.unfinished"
+    half.parent.mkdir(exist_ok=True)
+    half.write_bytes(b"half")
+    told = publish(small, tmp_path / "out")
+    assert files(tmp_path / "out") == whole
+    assert (told.new_images, told.new_lists, told.removed) == (told.images, told.lists, 1)
+
+
+def test_images_that_cannot_be_read_are_counted(world: World, tmp_path: Path) -> None:
+    told = publish(world, tmp_path / "out")
+    assert told.missing == 1
+    assert len(named(files(tmp_path / "out"), "images")) == told.images - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,7 @@ class Command(ExportCommand, ScrapyCommand):
         if done.missing:
             self.exitcode = ExitStatus.FAILED_TILES
         whose = {"map": opts.name, "layer": excerpt.layer.name, "day": excerpt.last.isoformat()}
-        result = {**whose, "file": str(path), **done.as_plain()}
+        result = {**whose, "file": str(path), **asdict(done)}
         write_answer(result, _in_words(path, done), as_json=opts.json)
 
 

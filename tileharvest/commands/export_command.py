@@ -142,9 +142,9 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
     return zoom
 
 
-def damaged_in_words(tiles: int) -> str:
-    """Returns the words for tiles whose images cannot be read."""
-    return f"images of {counted(tiles, 'tile')} cannot be read: {program()} check-store names them"
+def damaged_in_words(images: int) -> str:
+    """Returns the words for images that cannot be read."""
+    return f"{counted(images, 'image')} cannot be read: see {program()} check-store"
 
 
 def entry_of(settings: BaseSettings, name: str) -> MapDescription | None:

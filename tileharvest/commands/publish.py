@@ -58,7 +58,7 @@ class Command(ExportCommand, ScrapyCommand):
             self.announce(opts, f"{folder}: {scope.in_words()}")
             with self.watch(opts) as watch:
                 published = publish(scope, folder, open_store_for_reading(self.settings), watch)
-        result = {"map": name, "folder": str(folder), **published.as_plain()}
+        result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}
         if published.missing:
             self.exitcode = ExitStatus.FAILED_TILES
         write_answer(result, _in_words(folder, published), as_json=opts.json)

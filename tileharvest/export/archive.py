@@ -9,7 +9,7 @@ import sqlite3
 import zipfile
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from math import atan, degrees, log2, pi, sinh
 from tempfile import NamedTemporaryFile
@@ -83,9 +83,9 @@ class Numbering:
             return cls(deepest, -round((west + 180) / width), -round((south + 180) / width))
         deepest = 1 - zooms[0]
         for zoom in zooms:
-            reach = excerpt.reach(zoom)
-            if reach is not None:
-                corners = reach.area.at_zoom(zoom, excerpt.layer.factor).corners
+            extent = excerpt.extent(zoom)
+            if extent is not None:
+                corners = extent.at_zoom(zoom, excerpt.layer.factor).corners
                 deepest = max(deepest, *map(least_depth, corners))
         if deepest > _DEEPEST:
             raise ConfigurationError(f"the map is too wide for an archive: it would have {deepest} zooms")
@@ -169,10 +169,6 @@ class Archived:
     zooms: list[int] = field(default_factory=list)
     """The archive's first and last zoom, in its own numbers."""
     kind: str = ""
-
-    def as_plain(self) -> dict[str, Any]:
-        """Returns the counts as a value of plain types, for `--json`."""
-        return asdict(self)
 
 
 def write_archive(
@@ -276,10 +272,10 @@ def _zooms(excerpt: Excerpt, text: str | None) -> list[int]:
 def _area(excerpt: Excerpt, zoom: int) -> TileRange | None:
     """Returns the tiles of a zoom that belong to the excerpt, or None if none was there."""
     factor = excerpt.layer.factor
-    there = excerpt.reach(zoom)
+    there = excerpt.extent(zoom)
     if there is None:
         return None
-    area = there.area.at_zoom(zoom, factor)
+    area = there.at_zoom(zoom, factor)
     return area if excerpt.ground is None else area.intersection(excerpt.ground.tiles(zoom, factor))
 
 

@@ -23,7 +23,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
@@ -108,24 +108,15 @@ def write_difference(
     """Writes a picture with changed tiles in their colours, all others faded, and outlines around new and
     gone ones.
 
-    Returns the file's bytes, and the number of tiles that are not whole because an image cannot be read. The
-    file has at most `most_bytes`, or is not made. Raises TileHarvestError.
+    Returns the file's bytes, and the number of images that cannot be read. The file has at most `most_bytes`,
+    or is not made. Raises TileHarvestError.
     """
     excerpt = sheet.excerpt
     zoom, factor, size = compared_zoom(excerpt), excerpt.layer.factor, excerpt.tile_size
     days = excerpt.past(sheet.zoom, excerpt.first), excerpt.past(sheet.zoom)
-    damaged: set[Tile] = set()
 
-    def image(
-        past: PastLayer | None, tile: Tile, parts: Mapping[Tile, Composition | str]
-    ) -> Image.Image | None:
-        part = parts.get(tile)
-        if past is None or part is None:
-            return None
-        drawn, is_whole = composer.image(past, part)
-        if not is_whole:
-            damaged.add(tile)
-        return drawn
+    def image(past: PastLayer | None, part: Composition | str | None) -> Image.Image | None:
+        return None if past is None or part is None else composer.image(past, part)[0]
 
     def row(area: TileRange) -> Row:
         # The outlines of tiles at the edge depend on their neighbours outside.
@@ -139,14 +130,14 @@ def write_difference(
         def draw(tile: Tile) -> Image.Image:
             its = cells.get(tile, [])
             is_gone = any(changes[cell] is Change.GONE for cell in its)
-            old = image(days[0], tile, before) if is_gone else None
-            return difference_of(tile, old, image(days[1], tile, now), its, changes, factor, size)
+            old = image(days[0], before.get(tile)) if is_gone else None
+            return difference_of(tile, old, image(days[1], now.get(tile)), its, changes, factor, size)
 
         return {tile: partial(draw, tile) for tile in {*now, *cells} if tile in area}
 
     with made_whole(path, watch, most_bytes) as target, composing(store) as composer:
         write_sheet(sheet, target, row, background)
-    return path.stat().st_size, len(damaged)
+    return path.stat().st_size, len(composer.unreadable)
 
 
 def write_list(excerpt: Excerpt, path: Path, watch: Watch, most_bytes: int | None = None) -> int:

@@ -11,7 +11,7 @@ from tileharvest.errors import ConfigurationError, HistoryError, nearest, progra
 from tileharvest.history.area_changes import rectangle_of
 from tileharvest.history.changes import block_places
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.recorded_versions import Reach, reach, reach_between
+from tileharvest.history.recorded_versions import reach, reach_between
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
@@ -67,10 +67,10 @@ class Excerpt:
     first: date
     """The first day. It equals `last` if the excerpt is of one day."""
     last: date
-    _known: dict[tuple[int, date, TileRange | None], Reach | None] = field(
-        default_factory=dict, repr=False, compare=False
+    _extents: dict[tuple[int, TileRange], TileRange | None] = field(
+        default_factory=dict, init=False, repr=False, compare=False
     )
-    """The reaches that the history was asked for, so that it is asked for each once."""
+    """The answers of `extent`, each of which takes seconds for a large map."""
 
     @property
     def described(self) -> Layer:
@@ -101,59 +101,44 @@ class Excerpt:
     def box(self, zoom: int) -> PixelBox | None:
         """Returns the pixels of a zoom that belong to the excerpt, or None if no tile was there.
 
-        The whole map reaches as far as its tiles of the first and of the last day, or of all days between if
-        it was empty on both. Raises HistoryError."""
-        factor, size, deepest = self.layer.factor, self.tile_size, self.zooms()[0]
-        if self.ground is None:
-            days = {day: self.layer.kept_zooms(day) for day in (self.last, self.first)}
-            reached = [self.reach(zoom, None, day) for day in days]
-            # The tiles of the deepest zoom that each day has.
-            deep = [self.reach(kept[-1], None, day) for day, kept in days.items() if kept]
-            if not any(reached):
-                reached, deep = [self._reach_between(zoom)], [self._reach_between(deepest)]
-            grounds = [self._ground_of(there, deep) for there in reached if there is not None]
-            if not grounds:
-                return None
-            points = [point for one in grounds for point in ((one.west, one.south), (one.east, one.north))]
-            return PixelBox.of(Ground.around(points), zoom, factor, size)
-        # The deepest tiles decide, because a coarser tile also shows ground outside of the area.
-        area = self.ground.tiles(deepest, factor)
-        is_any = any(self.reach(deepest, area, day) is not None for day in (self.last, self.first))
-        is_any = is_any or self._reach_between(deepest, area) is not None
-        return PixelBox.of(self.ground, zoom, factor, size) if is_any else None
-
-    def reach(self, zoom: int, area: TileRange | None = None, day: date | None = None) -> Reach | None:
-        """Returns how far the images reach that a picture of this zoom is made of, or None if there are none.
-
-        By default it counts all images of the last day. Raises HistoryError."""
-        day = self.last if day is None else day
-        source = self.layer.source_zoom(zoom, day)
-        if source is None:
-            return None
-        key = source, day, area
-        if key not in self._known:
-            within = (EVERYWHERE if area is None else area).at_zoom(source, self.layer.factor)
-            self._known[key] = reach(self.history, self.layer.id, within, day)
-        return self._known[key]
-
-    def _reach_between(self, zoom: int, area: TileRange | None = None) -> Reach | None:
-        """Returns how far the images reached, of which a picture of this zoom is made, on any day after the
-        first until the last. An image counts for each version. Returns None if there were none."""
-        source = self.layer.source_zoom(zoom, self.last)
-        if source is None:
-            return None
-        within = (EVERYWHERE if area is None else area).at_zoom(source, self.layer.factor)
-        return reach_between(self.history, self.layer.id, within, self.first, self.last)
-
-    def _ground_of(self, there: Reach, deep: Sequence[Reach | None]) -> Ground:
-        """Returns the ground of all tiles of a zoom.
-
-        A coarse tile also shows ground on which nothing is, so the deepest tiles of either day say how far
-        the map reaches, unless coarse tiles lie beyond all of them: then deeper tiles are missing there.
+        The whole map reaches as far as its tiles of the first day, and of all days after it until the last.
+        A coarse tile also shows ground on which nothing is, so the deepest tiles say how far it reaches,
+        unless coarse tiles lie beyond all of them: then deeper tiles are missing there. Raises HistoryError.
         """
-        factor, zoom = self.layer.factor, there.area.zoom
-        fitting = [one.area for one in deep if one and one.area.at_zoom(zoom, factor) == there.area]
-        return Ground.of(max(fitting, key=lambda area: area.zoom, default=there.area), factor)
+        factor, ground = self.layer.factor, self.ground
+        deepest = self.layer.kept_zooms(self.last)[-1]
+        if ground is not None:
+            # A coarser tile also shows ground outside of the area.
+            is_any = self.extent(deepest, ground.tiles(deepest, factor)) is not None
+        else:
+            deep, there = self.extent(deepest), self.extent(zoom)
+            is_any = there is not None
+            if there is not None:
+                is_whole = deep is not None and deep.at_zoom(there.zoom, factor) == there
+                ground = Ground.of(deep if deep is not None and is_whole else there, factor)
+        return PixelBox.of(ground, zoom, factor, self.tile_size) if ground is not None and is_any else None
+
+    def extent(self, zoom: int, area: TileRange = EVERYWHERE) -> TileRange | None:
+        """Returns the smallest area of all images in an area on any of the excerpt's days, of which a picture
+        of this zoom is made, or None if there were none. Raises HistoryError."""
+        source, factor = self.layer.source_zoom(zoom, self.last), self.layer.factor
+        if source is None:
+            return None
+        if (source, area) not in self._extents:
+            place = self.history, self.layer.id, area.at_zoom(source, factor)
+            found = [reach(*place, self.first)]
+            if self.first < self.last:
+                found.append(reach_between(*place, self.first, self.last))
+            corners = [corner for one in found if one is not None for corner in one.area.corners]
+            self._extents[source, area] = TileRange.covering(corners) if corners else None
+        return self._extents[source, area]
+
+    def images(self, zoom: int, area: TileRange) -> int:
+        """Returns the number of images of the last day of which a picture of this zoom is made."""
+        source = self.layer.source_zoom(zoom, self.last)
+        assert source is not None
+        found = reach(self.history, self.layer.id, area.at_zoom(source, self.layer.factor), self.last)
+        return found.tiles if found else 0
 
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""
@@ -200,10 +185,10 @@ def areas_with_tiles(history: History, layer: LayerOutline, source: int, zoom: i
 
 def nothing_there(excerpt: Excerpt) -> ConfigurationError:
     """Returns the error for an area without a tile. It says how far the map reaches."""
-    there, projection = excerpt.reach(excerpt.zooms()[0]), excerpt.described.projection
+    there, projection = excerpt.extent(excerpt.zooms()[0]), excerpt.described.projection
     reach = ""
     if there is not None and projection is not None:
-        west, north, east, south = Ground.of(there.area, excerpt.layer.factor).places(projection)
+        west, north, east, south = Ground.of(there, excerpt.layer.factor).places(projection)
         reach = f"; the map reaches from {west:.0f},{north:.0f} to {east:.0f},{south:.0f}"
     return ConfigurationError(
         f"{excerpt.in_words()}: nothing was there in this area; nothing was made{reach}"

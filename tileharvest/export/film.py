@@ -23,17 +23,15 @@ from tileharvest.export.target import made_whole
 from tileharvest.history.changes import deepest_changes
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.frames import Frames, Lens, light, outline_between
-from tileharvest.pictures.legend import Legend, scale_bar
+from tileharvest.pictures.legend import Legend
 from tileharvest.pictures.threads import drawing_threads
-from tileharvest.renderers.xyz import is_on_earth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import Watch
-    from tileharvest.pictures.bands import PixelBox
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.layers import Size
 
@@ -53,9 +51,6 @@ _LONGEST: Final = 4096
 _LARGEST_SCALE: Final = 8
 _SMALLEST_TILE: Final = 4
 """The least pixels of a tile in a film. With smaller tiles a frame would consist of many thousands."""
-_LEAST_SCALE: Final = 1 / 16
-"""The smallest scale at which images are drawn instead of composing a coarser zoom. 16 x 16 tiles take the
-place of one then."""
 _REMEMBERED: Final = 16 << 20
 """Bytes of composed pictures in memory. The frames keep what is drawn."""
 
@@ -187,7 +182,7 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
     lens = _lens(excerpt, style)
     film = Film(excerpt, style, lens, _moments(excerpt, style.every, lens))
     # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
-    _legend(film)
+    Legend(style.size, style.title)
     most, pictures = MOST_GIF_PIXELS // (width * height), len(film.shots())
     if path.suffix.lower() == ".gif" and pictures > most:
         raise ConfigurationError(
@@ -201,118 +196,81 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
 def write_film(
     film: Film, path: Path, store: TileStore, watch: Watch, most_bytes: int | None = None
 ) -> tuple[int, int]:
-    """Writes the film. Returns the file's bytes, and the number of tiles with an image that cannot be read.
+    """Writes the film. Returns the file's bytes, and the number of images that cannot be read.
 
     The file has at most `most_bytes`, or is not made. Several threads read the store. Raises
     TileHarvestError.
     """
-    shots, ground = film.shots(), background_of(film.style.background, film.excerpt.described.background)
-    watch.expects(len(shots))
+    ticks = [shot.ticks for shot in film.shots()]
+    ground = background_of(film.style.background, film.excerpt.described.background)
+    watch.expects(len(ticks))
     with (
         made_whole(path, watch, most_bytes) as target,
         drawing_threads() as pool,
         composing(store, _REMEMBERED) as composer,
     ):
-        frames = Frames(composer, film.lens, ground, pool)
-
-        drawn = _pictures(film, shots, frames)
+        drawn = _pictures(film, Frames(composer, film.lens, ground, pool))
 
         def pictures() -> Iterator[Image.Image]:
-            for number in range(len(shots)):
+            for number in range(len(ticks)):
                 target.passed(int(number > 0))
                 yield next(drawn)
 
-        ticks = [shot.ticks for shot in shots]
         write_film_file(target, film.style.size, ticks, pictures(), film.style.quality)
         target.passed()
-    return path.stat().st_size, len(frames.damaged)
+    return path.stat().st_size, len(composer.unreadable)
 
 
-def _pictures(film: Film, shots: Sequence[Shot], frames: Frames) -> Iterator[Image.Image]:
+def _pictures(film: Film, frames: Frames) -> Iterator[Image.Image]:
     """Yields the pictures of a film."""
-    legend, number, outline = _legend(film), -1, None
-    before = scene = frames.nothing
-    for shot in shots:
+    legend, number, outline = Legend(film.lens.size, film.style.title), -1, None
+    before = after = frames.image
+    for shot in film.shots():
         if shot.moment != number:
-            number, before = shot.moment, scene
-            past = film.excerpt.past(film.lens.zoom, film.moments[number].day)
-            scene = frames.scene(past, before)
-            outline = outline_between(before.image, scene.image) if number else None
-        image = Image.blend(before.image, scene.image, shot.share)
+            number, before = shot.moment, after
+            after = frames.next(film.excerpt.past(film.lens.zoom, film.moments[number].day))
+            outline = outline_between(before, after) if number else None
+        image = Image.blend(before, after, shot.share)
         if outline is not None and shot.glow:
             light(image, outline, shot.glow)
         legend.write(image, film.moments[number].day.isoformat())
         yield image
 
 
-def _legend(film: Film) -> Legend:
-    lens, excerpt = film.lens, film.excerpt
-    (left, top), (width, height) = lens.corner, lens.size
-    pixel = 2 * excerpt.layer.factor**-lens.zoom / (lens.tile_size[0] * lens.scale)
-    middle = (left + width / 2) * pixel, -(top + height / 2) * pixel
-    on_earth = is_on_earth(excerpt.described, excerpt.map.renderer)
-    bar = scale_bar(excerpt.described.projection, middle, pixel, width, on_earth=on_earth)
-    return Legend(lens.size, film.style.title, bar)
-
-
-class _Fit(NamedTuple):
-    """The fit of an excerpt into a frame at a zoom."""
-
-    zoom: int
-    box: PixelBox
-    scale: float
-    """Pixels of the film for one pixel of the box if the frame shows the whole box."""
-    is_kept: bool
-    """Whether the history has images of this zoom, so that nothing is composed."""
-
-
-def _fits(excerpt: Excerpt, size: Size) -> list[_Fit]:
-    """Returns the fits at all zooms, deepest first. Raises ConfigurationError if nothing was there."""
-    found = []
-    for zoom in excerpt.zooms():
-        box = excerpt.box(zoom)
-        if box is not None:
-            scale = min(size[0] / box.width, size[1] / box.height)
-            found.append(_Fit(zoom, box, scale, excerpt.layer.source_zoom(zoom, excerpt.last) == zoom))
-    if not found:
-        raise nothing_there(excerpt)
-    return found
-
-
 def _lens(excerpt: Excerpt, style: FilmStyle) -> Lens:
-    """Returns the lens that shows the whole excerpt as large as it fits.
+    """Returns the lens that shows the whole excerpt as large as it fits, with its middle in the lens's own.
 
-    If no zoom is given, the coarsest zoom is chosen that need not be enlarged. A zoom with images may be made
-    far smaller instead, because that costs less than composing a coarser zoom. The deepest zoom may be
-    enlarged by a whole number, so that blocks stay squares.
+    If no zoom is given, it is the coarsest one that need not be enlarged. The deepest zoom may be enlarged by
+    a whole number, so that blocks stay squares.
     """
-    (width, height), fits = style.size, _fits(excerpt, style.size)
-    if style.zoom is not None:
-        fit = next((one for one in fits if one.zoom == style.zoom), fits[0])
-        if fit.scale < 1:
-            raise ConfigurationError(
-                f"zoom {fit.zoom} has {fit.box.width:,} x {fit.box.height:,} pixels of this area, and a frame"
-                f" {width:,} x {height:,}: leave --zoom out, or choose a smaller --area; nothing was made"
-            )
-        return _centred(excerpt, fit, 1, style.size)
-    fitting = [one for one in fits if one.scale <= 1] or fits[:1]
-    kept = [one for one in fitting if one.is_kept and one.scale >= _LEAST_SCALE]
-    fit = (kept or fitting)[-1]
-    scale = fit.scale if fit.scale < 1 else min(_LARGEST_SCALE, int(fit.scale))
+    (width, height), boxes = style.size, {zoom: excerpt.box(zoom) for zoom in excerpt.zooms()}
+    # For each zoom the pixels of the film for one pixel of the box if a frame shows the whole box.
+    scales = {
+        zoom: min(width / box.width, height / box.height) for zoom, box in boxes.items() if box is not None
+    }
+    if not scales:
+        raise nothing_there(excerpt)
+    deepest = max(scales)
+    if style.zoom is None:
+        zoom = min((one for one, scale in scales.items() if scale <= 1), default=deepest)
+        scale = scales[zoom] if scales[zoom] < 1 else min(_LARGEST_SCALE, int(scales[zoom]))
+    else:
+        zoom, scale = (style.zoom if style.zoom in scales else deepest), 1
+    box = boxes[zoom]
+    assert box is not None
+    if scales[zoom] < scale:
+        raise ConfigurationError(
+            f"zoom {zoom} has {box.width:,} x {box.height:,} pixels of this area, and a frame {width:,} x"
+            f" {height:,}: leave --zoom out, or choose a smaller --area; nothing was made"
+        )
     if min(excerpt.tile_size) * scale < _SMALLEST_TILE:
         raise ConfigurationError(
             f"{excerpt.in_words()}: too much to be seen in {width:,} x {height:,} pixels; choose a smaller"
             " --area; nothing was made"
         )
-    return _centred(excerpt, fit, scale, style.size)
-
-
-def _centred(excerpt: Excerpt, fit: _Fit, scale: float, size: Size) -> Lens:
-    """Returns the lens that has the middle of the excerpt in its own."""
-    box = fit.box
-    left = (round(box.left * scale) + round(box.right * scale) - size[0]) // 2
-    top = (round(box.top * scale) + round(box.bottom * scale) - size[1]) // 2
-    return Lens(fit.zoom, excerpt.tile_size, scale, size, (left, top))
+    left = (round(box.left * scale) + round(box.right * scale) - width) // 2
+    top = (round(box.top * scale) + round(box.bottom * scale) - height) // 2
+    return Lens(zoom, excerpt.tile_size, scale, style.size, (left, top))
 
 
 def _moments(excerpt: Excerpt, every: str, lens: Lens) -> tuple[Moment, ...]:

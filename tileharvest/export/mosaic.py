@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tileharvest.pictures.bands import Row
     from tileharvest.pictures.composer import Composition
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import Tile, TileRange
+    from tileharvest.tiles.grid import TileRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
                     f"{why}; nothing was made; --zoom {candidate} fits: {box.width:,} x {box.height:,}"
                 )
             # A difference also shows tiles that were there only on the first day.
-            there = excerpt.reach(candidate, box.tiles(candidate, excerpt.tile_size))
-            return Sheet(excerpt, candidate, box, chosen, there.tiles if there else 0, why)
+            images = excerpt.images(candidate, box.tiles(candidate, excerpt.tile_size))
+            return Sheet(excerpt, candidate, box, chosen, images, why)
         why = why or f"zoom {candidate} has {box.width:,} x {box.height:,} pixels, and {found}"
     if why:
         raise ConfigurationError(f"{why}; nothing was made; no zoom fits: choose a smaller --area")
@@ -102,28 +102,23 @@ def write_mosaic(
     quality: int | None = None,
     most_bytes: int | None = None,
 ) -> tuple[int, int]:
-    """Writes the picture. Returns the file's bytes, and the number of tiles that are not whole because an
-    image cannot be read.
+    """Writes the picture. Returns the file's bytes, and the number of images that cannot be read.
 
     The file has at most `most_bytes`, or is not made. Several threads read the store. Raises
     TileHarvestError.
     """
     past = sheet.excerpt.past(sheet.zoom)
     assert past is not None
-    damaged: set[Tile] = set()
 
-    def draw(tile: Tile, part: Composition | str) -> Pillow.Image | None:
-        image, is_whole = composer.image(past, part)
-        if not is_whole:
-            damaged.add(tile)
-        return image
+    def draw(part: Composition | str) -> Pillow.Image | None:
+        return composer.image(past, part)[0]
 
     def row(area: TileRange) -> Row:
-        return {tile: partial(draw, tile, part) for tile, part in composer.parts(past, area).items()}
+        return {tile: partial(draw, part) for tile, part in composer.parts(past, area).items()}
 
     with made_whole(path, watch, most_bytes) as target, composing(store) as composer:
         write_sheet(sheet, target, row, background, quality)
-    return path.stat().st_size, len(damaged)
+    return path.stat().st_size, len(composer.unreadable)
 
 
 def write_sheet(

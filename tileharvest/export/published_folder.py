@@ -8,7 +8,7 @@ import re
 import shutil
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -92,10 +92,6 @@ class Published:
     """The number of images that cannot be read. Their tiles have no picture."""
     layers: list[str] = field(default_factory=list)
 
-    def as_plain(self) -> dict[str, Any]:
-        """Returns the counts as a value of plain types, for `--json`."""
-        return asdict(self)
-
 
 def publish(scope: Scope, folder: Path, store: TileStore, watch: Watch) -> Published:
     """Writes a map into a folder. Files that are there already are not written again.
@@ -114,9 +110,8 @@ class _Publication:
         self._folder = folder
         self._store = store
         self._lists: set[str] = set()
-        self._images: dict[int, int] = {}
-        """The first digits of the images' sha1, which are their names, and the next digits. As numbers a
-        million images take 130 MB."""
+        self._images: set[int] = set()
+        """The names of the images. As numbers a million of them take 60 MB."""
         self._made: set[str] = set()
         """The folders that are there."""
         self._unsynced: list[str] = []
@@ -187,34 +182,26 @@ class _Publication:
                 one.result()
 
         def name_image(sha1: str, extension: str) -> None:
-            number, others = int(sha1[:NAMED], 16), int(sha1[NAMED : 2 * NAMED], 16)
-            if self._images.get(number, others) != others:
-                raise TileHarvestError(
-                    f"{self._folder} {_NOT_PUBLISHED[0]}: two different images of the map would have one"
-                    f" name, the first {NAMED} digits of their sha1: publish into another folder, and leave"
-                    " one of them out with --days, --zooms or --area"
-                )
-            name = f"{sha1}.{extension}"
-            is_known = number in self._images
-            self._images[number] = others
-            if is_known or self._is_there(_image_path(name)):
+            number, name = int(sha1[:NAMED], 16), f"{sha1}.{extension}"
+            if number in self._images:
+                return
+            self._images.add(number)
+            if self._is_there(_image_path(name)):
                 return
             if len(waiting) >= _WAITING:
                 finish(wait(waiting, return_when=FIRST_COMPLETED).done)
             waiting.add(pool.submit(self._write_image, name))
 
         lists = PublishedLists(every, self._write_list, name_image)
-        made = {}
+        made, layers = {}, []
         for one, zooms in scope.layers:
-            made[one.layer.name] = lists.layer(one, zooms, watch)
-            self._published.layers.append(one.layer.name)
-        finish(list(waiting))
-        shown = [day for day in every if day >= excerpt.first]
-        layers = []
-        for layer in made.values():
-            plain = layer.excerpt.layer.as_plain()
-            kept = {zoom: first for zoom, first in plain["zooms"].items() if int(zoom) in layer.zooms}
+            name, plain = one.layer.name, one.layer.as_plain()
+            made[name] = lists.layer(one, zooms, watch)
+            kept = {zoom: first for zoom, first in plain["zooms"].items() if zoom in made[name]["zooms"]}
             layers.append({**plain, "zooms": kept})
+        finish(list(waiting))
+        self._published.layers = list(made)
+        shown = [day for day in every if day >= excerpt.first]
         return self._write_list(
             {
                 "map": {
@@ -225,7 +212,7 @@ class _Publication:
                 },
                 "every": [day.isoformat() for day in every],
                 "days": [day.isoformat() for day in shown],
-                "layers": {name: layer.as_plain() for name, layer in made.items()},
+                "layers": made,
             }
         )
 

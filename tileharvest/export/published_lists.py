@@ -12,7 +12,6 @@ import gzip
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, field
 from hashlib import sha1
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -29,6 +28,7 @@ from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import date
 
     from tileharvest.export.excerpt import Excerpt
@@ -58,25 +58,6 @@ Stories: TypeAlias = "dict[str, dict[str, list[Any]]]"
 `tiles` has for each tile the days on which it changed, and its images from then on, one behind the other: a
 letter for their kind, and their names. `below` has for each tile the days on which deeper tiles below it
 changed, and how many. Days are numbers of harvests: the first one, and then the steps to the next."""
-
-
-@dataclass(slots=True)
-class PublishedLayer:
-    """The lists of a layer, as the index names them."""
-
-    excerpt: Excerpt
-    zooms: dict[int, dict[str, str]] = field(default_factory=dict)
-    """For each zoom the names of the lists of its squares, by column and row."""
-    reach: list[int] = field(default_factory=list)
-    """How far the tiles of the last day reach: zoom, first and last column, and first and last row."""
-    months: dict[str, str] = field(default_factory=dict)
-    """The names of the lists of events, by month."""
-    first_asked: list[str] = field(default_factory=list)
-
-    def as_plain(self) -> dict[str, Any]:
-        """Returns the layer's part of the index, as a value of plain types."""
-        zooms = {str(zoom): squares for zoom, squares in self.zooms.items()}
-        return {"zooms": zooms, "reach": self.reach, "months": self.months, "firstAsked": self.first_asked}
 
 
 def list_named(value: object) -> tuple[str, bytes]:
@@ -114,25 +95,38 @@ class PublishedLists:
         self._write = write
         self._names_image = names_image
 
-    def layer(self, excerpt: Excerpt, zooms: Sequence[int], watch: Watch) -> PublishedLayer:
-        """Writes the lists of a layer's zooms. Raises HistoryError."""
-        made = PublishedLayer(excerpt)
+    def layer(self, excerpt: Excerpt, zooms: Sequence[int], watch: Watch) -> dict[str, Any]:
+        """Writes the lists of a layer's zooms, coarsest first. Returns the layer's part of the index.
+
+        `zooms` has the names of the lists of each zoom's squares, by column and row, `reach` the deepest
+        zoom, and the first and last column and row of its tiles on the last day, and `months` the names of
+        the lists of events. Raises HistoryError.
+        """
+        made: dict[str, dict[str, str]] = {}
+        reach: list[int] = []
         for zoom in zooms:
-            squares = self._zoom(excerpt, zoom, made, watch)
+            squares, columns, rows = self._zoom(excerpt, zoom, watch)
             if squares:
-                made.zooms[zoom] = squares
-        self._events(made)
-        return made
+                made[str(zoom)] = squares
+            if columns:
+                reach = [zoom, min(columns), max(columns), min(rows), max(rows)]
+        first_asked = certainty(excerpt.history, excerpt.layer.id).first_asked
+        asked = sorted(str(day) for day in first_asked if excerpt.first <= day <= excerpt.last)
+        months = self._months(excerpt, first_asked) if made else {}
+        return {"zooms": made, "reach": reach, "months": months, "firstAsked": asked}
 
     # -------------------------------------------------------------------------------------- tiles
 
-    def _zoom(self, excerpt: Excerpt, zoom: int, made: PublishedLayer, watch: Watch) -> dict[str, str]:
-        ground, found, there = excerpt.ground, dict[str, str](), (set[int](), set[int]())
-        within = None if ground is None else ground.tiles(zoom, excerpt.layer.factor)
+    def _zoom(self, excerpt: Excerpt, zoom: int, watch: Watch) -> tuple[dict[str, str], set[int], set[int]]:
+        """Writes the lists of a zoom. Returns their names, and the columns and the rows of the tiles that are
+        there on the last day."""
+        within = None if excerpt.ground is None else excerpt.ground.tiles(zoom, excerpt.layer.factor)
         of_squares = defaultdict(list)
         for x, y in block_places(excerpt.history, excerpt.layer.id, zoom):
             block = Tile(zoom - BLOCK_LEVELS, x, y)
             of_squares[block.ancestor(_BLOCKS)].append(block)
+        found: dict[str, str] = {}
+        columns, rows = set[int](), set[int]()
         for square, blocks in sorted(of_squares.items()):
             stories: dict[Tile, Stories] = {}
             for block in blocks:
@@ -140,14 +134,16 @@ class PublishedLists:
                 area: TileRange | None = TileRange.of(block).at_zoom(zoom)
                 if within is not None and area is not None:
                     area = area.intersection(within)
-                if area is not None and (its := self._stories(excerpt, area, there))["tiles"]:
+                if area is None:
+                    continue
+                its, there = self._stories(excerpt, area)
+                columns.update(tile.column for tile in there)
+                rows.update(tile.row for tile in there)
+                if its["tiles"]:
                     stories[block] = its
             if stories:
                 found[f"{square.column}_{square.row}"] = self._square(stories)
-        columns, rows = there
-        if columns:
-            made.reach = [zoom, min(columns), max(columns), min(rows), max(rows)]
-        return found
+        return found, columns, rows
 
     def _square(self, stories: dict[Tile, Stories]) -> str:
         """Writes the list of a square, or those of its blocks and the list that names them."""
@@ -163,13 +159,13 @@ class PublishedLists:
             {"blocks": {f"{block.column}_{block.row}": self._write(its) for block, its in stories.items()}}
         )
 
-    def _stories(self, excerpt: Excerpt, area: TileRange, there: tuple[set[int], set[int]]) -> Stories:
-        """Returns the stories of an area. Adds to `there` the columns and the rows of the tiles that are
-        there on the last day."""
+    def _stories(self, excerpt: Excerpt, area: TileRange) -> tuple[Stories, list[Tile]]:
+        """Returns the stories of an area, and the tiles that are there on the last day."""
         of_tiles = defaultdict(list)
         for x, y, day, name, extension in version_rows(excerpt.history, excerpt.layer.id, area, excerpt.last):
             of_tiles[x, y].append((self._numbers[day], name, extension))
         found: Stories = {"tiles": {}, "below": {}}
+        there = []
         first = self._numbers[excerpt.first]
         for (x, y), versions in sorted(of_tiles.items()):
             versions.sort()
@@ -178,16 +174,13 @@ class PublishedLists:
             codes = [self._code(name, extension) for _, name, extension in versions[begin:]]
             if any(code != _GONE for code in codes):
                 tile = Tile(area.zoom, x, y)
-                found["tiles"][_number(tile)] = [
-                    _steps([day for day, _, _ in versions[begin:]]),
-                    "".join(codes),
-                ]
+                days = _steps([day for day, _, _ in versions[begin:]])
+                found["tiles"][_number(tile)] = [days, "".join(codes)]
                 if codes[-1] != _GONE:
-                    there[0].add(tile.column)
-                    there[1].add(tile.row)
+                    there.append(tile)
         if found["tiles"]:
             found["below"] = self._below(excerpt, area)
-        return found
+        return found, there
 
     def _below(self, excerpt: Excerpt, area: TileRange) -> dict[str, list[Any]]:
         """Returns how many deeper tiles changed below each tile of an area, on the published days on which
@@ -207,35 +200,28 @@ class PublishedLists:
 
     # ------------------------------------------------------------------------------------- events
 
-    def _events(self, made: PublishedLayer) -> None:
-        """Writes the events. Each month is clustered by itself, so an event is the same in whatever period it
-        is shown."""
-        excerpt = made.excerpt
-        sure = certainty(excerpt.history, excerpt.layer.id)
-        made.first_asked = sorted(
-            day.isoformat() for day in sure.first_asked if excerpt.first <= day <= excerpt.last
-        )
-        if not made.zooms:
-            return
+    def _months(self, excerpt: Excerpt, first_asked: AbstractSet[date]) -> dict[str, str]:
+        """Writes the events, and returns the names of the lists by month. Each month is clustered by itself,
+        so an event is the same in whatever period it is shown."""
         shown = [day for day in self._days if excerpt.first < day <= excerpt.last]
         if excerpt.first == self._days[0]:
             shown.insert(0, excerpt.first)
+        made = {}
         for month, days in groupby(shown, key=lambda day: day.isoformat()[:7]):
             of_month = list(days)
             # A month never has too many changes to be clustered.
-            found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], sure.first_asked)
-            kept = [self._event(event, excerpt) for event in found if self._is_within(event, excerpt)]
+            found = events(excerpt.history, excerpt.layer, of_month[0], of_month[-1], first_asked)
+            kept = [one for event in found if (one := self._event(event, excerpt)) is not None]
             if kept:
                 kept.sort(key=lambda one: (-one["tiles"], one["first"]))
-                of_list = {"count": len(kept), "events": kept[:_MOST_EVENTS]}
-                made.months[month] = self._write(of_list)
+                made[month] = self._write({"count": len(kept), "events": kept[:_MOST_EVENTS]})
+        return made
 
-    def _is_within(self, event: Event, excerpt: Excerpt) -> bool:
+    def _event(self, event: Event, excerpt: Excerpt) -> dict[str, Any] | None:
+        """Returns an event as a value of plain types, or None if it lies outside of the excerpt."""
         ground = Ground.of(event.area, excerpt.layer.factor)
-        return excerpt.ground is None or ground.touches(excerpt.ground)
-
-    def _event(self, event: Event, excerpt: Excerpt) -> dict[str, Any]:
-        ground = Ground.of(event.area, excerpt.layer.factor)
+        if excerpt.ground is not None and not ground.touches(excerpt.ground):
+            return None
         place = bisect_left(self._days, event.first)
         return {
             "first": event.first.isoformat(),

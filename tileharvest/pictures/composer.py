@@ -46,7 +46,7 @@ MOST_REMEMBERED: Final = 64 << 20
 
 _COMPRESSION: Final = 1
 """Of zlib: 9 ms for a picture of 384 x 384 pixels, and 17 % more bytes than with 6, which takes 32."""
-_MOST_WARNED: Final = 10_000
+_MOST_UNREADABLE: Final = 10_000
 _FORM: Final = "composed 1"
 """The way of composing, a part of each name in the cache on disk. Change the number with the way: the cache
 outlives the program."""
@@ -205,7 +205,8 @@ class Composer:
         self._cache = cache
         self._memory = PictureMemory(most_remembered)
         self._stopping = threading.Event()
-        self._warned: set[str] = set()
+        self.unreadable: set[str] = set()
+        """The images that could not be read, up to 10,000. Pictures are made without them."""
 
     def composition(self, past: PastLayer, tile: Tile) -> Composition | None:
         """Returns how the tile's picture is composed, or None if nothing was there. Raises HistoryError.
@@ -299,8 +300,8 @@ class Composer:
             return stored(self._store, name, size)
         except UNREADABLE as error:
             # Once for each image, however many pictures it belongs in.
-            if name not in self._warned and len(self._warned) < _MOST_WARNED:
-                self._warned.add(name)
+            if name not in self.unreadable and len(self.unreadable) < _MOST_UNREADABLE:
+                self.unreadable.add(name)
                 _log.warning("image %s is left out of composed pictures: %s", name, error)
             return None
 

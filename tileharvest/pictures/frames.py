@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from math import floor
 from typing import TYPE_CHECKING, Final
@@ -31,16 +31,6 @@ _SOFT: Final = 2
 """The deviation in cells of the Gaussian blur that makes an outline soft."""
 _GLOW: Final = (255, 225, 70)
 """The colour of an outline, which is visible on grass, water, sand and snow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """A view of a layer on a day, without lettering."""
-
-    shown: Mapping[Tile, Part] = field(repr=False)
-    """The tiles that were there."""
-    image: Image.Image
-    """RGB, in the film's size. Do not draw on it."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +70,7 @@ class Lens:
 
 
 class Frames:
-    """Draws the scenes of a film. The pool unpacks tiles; everything else happens in the caller's thread."""
+    """Draws the frames of a film. The pool unpacks tiles; everything else happens in the caller's thread."""
 
     def __init__(self, composer: Composer, lens: Lens, ground: tuple[int, int, int], pool: Executor) -> None:
         """`ground` is the colour where nothing is."""
@@ -88,32 +78,31 @@ class Frames:
         self._lens = lens
         self._ground = ground
         self._pool = pool
-        self.nothing = Scene({}, Image.new("RGB", lens.size, ground))
-        """The scene before anything was there."""
-        self.damaged: set[Tile] = set()
-        """The tiles that were drawn without an image that cannot be read."""
+        self._shown: Mapping[Tile, Part] = {}
+        """What the last frame shows."""
+        self.image = Image.new("RGB", lens.size, ground)
+        """The last frame, in RGB. Do not draw on it."""
 
-    def scene(self, past: PastLayer | None, before: Scene) -> Scene:
-        """Returns the scene after another one: only tiles that differ are drawn. `past` is None for a day on
-        which nothing was there yet. Raises HistoryError."""
+    def next(self, past: PastLayer | None) -> Image.Image:
+        """Returns the next frame: only tiles that differ from the last one are drawn. `past` is None for a
+        day on which nothing was there yet. Raises HistoryError."""
         parts = {} if past is None else self._composer.parts(past, self._lens.tiles())
-        differing = [tile for tile in {**before.shown, **parts} if before.shown.get(tile) != parts.get(tile)]
-        image = before.image.copy()
+        differing = [tile for tile in {**self._shown, **parts} if self._shown.get(tile) != parts.get(tile)]
+        image = self.image.copy()
         for start in range(0, len(differing), _AT_ONCE):
             group = differing[start : start + _AT_ONCE]
             pictures = self._pool.map(partial(self._draw, past), group, map(parts.get, group))
             for tile, picture in zip(group, pictures, strict=True):
                 image.paste(picture or self._ground, self._lens.edges(tile))
-        return Scene(parts, image)
+        self._shown, self.image = parts, image
+        return image
 
     def _draw(self, past: PastLayer | None, tile: Tile, part: Part | None) -> Image.Image | None:
         """Returns a tile on the ground, in the size in which it is shown, or None if there is nothing to
         show."""
         if past is None or part is None:
             return None
-        image, is_whole = self._composer.image(past, part)
-        if not is_whole:
-            self.damaged.add(tile)
+        image, _ = self._composer.image(past, part)
         left, top, right, bottom = self._lens.edges(tile)
         size = right - left, bottom - top
         if image is None or 0 in size:

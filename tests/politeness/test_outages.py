@@ -166,14 +166,15 @@ def test_rests_that_bring_no_good_answer_do_not_help() -> None:
     assert [refused(health) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
 
 
-def test_a_403_may_be_a_limit_from_the_second_in_a_row_on_unless_it_was_none_before() -> None:
-    health = HostHealth(LIMITS)
-    seen = []
-    for _ in range(3):
-        health.refused(100.0)
-        seen.append(health.may_limit)
-    assert seen == [False, True, True]
-    health.probe_answered(100.0)
-    health.refused(100.0)
-    health.refused(100.0)
-    assert not health.may_limit
+def test_a_tile_with_a_403_is_asked_once_more_or_as_one_with_a_429_at_a_host_that_limits() -> None:
+    def may_limit(health: HostHealth) -> list[bool]:
+        return [health.may_limit(attempt) for attempt in (1, 2, 3)]
+
+    assert may_limit(HostHealth(LIMITS)) == [True, False, False]
+    limiting = HostHealth(LIMITS)
+    refused(limiting, 50, 1.0)
+    assert may_limit(limiting) == [True, True, True]
+    # A probe has shown that the tiles are refused, and not whoever asks for them.
+    harmless = doubted()
+    harmless.probe_answered(101.0)
+    assert may_limit(harmless) == [False, False, False]

@@ -90,12 +90,11 @@ class HostHealth:
             self.is_refusing, self._pause = True, 0.0
         return is_new
 
-    @property
-    def may_limit(self) -> bool:
-        """Whether a 403 may say something of the host, and not of what was asked: the host is doubted, or 403
-        came in a row."""
+    def may_limit(self, attempt: int) -> bool:
+        """Returns whether a 403 to this attempt may say something of the host, and not of what was asked: the
+        host was found to limit us, or nobody knows so far. The first attempt is 1."""
         is_trusted = self._failures_to_doubt > self._limits.failures
-        return self.is_doubted or (self._failures > 1 and not is_trusted)
+        return self.spacing > 0 or (attempt == 1 and not is_trusted)
 
     def answered(self, *, well: bool = False) -> None:
         """Notes that a request got any answer, or a good one (`well`). This does not end a doubt, because the

@@ -56,16 +56,18 @@ class Outages:
         """By host: the last of its addresses that was answered well."""
         self._probing: dict[str, asyncio.Task[None]] = {}
 
-    def judged(self, host: str, url: str, answer: Answer | Exception) -> Answer | Exception | None:
-        """Takes the answer about a tile. Returns it as it counts, or None if it was no attempt: the host is
-        down, or seems to limit us, and the tile is as it was."""
+    def judged(
+        self, host: str, url: str, answer: Answer | Exception, attempt: int
+    ) -> Answer | Exception | None:
+        """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it was no attempt:
+        the host is down, or seems to limit us, and the tile is as it was."""
         if isinstance(answer, Exception):
             return self._failed(host, url, answer) if isinstance(answer, kinds_of(self._passing)) else answer
         is_good = answer.status == OK
         if not is_good and _is_failure(answer):
             return self._failed(host, url, answer)
         if not is_good and answer.status == HTTPStatus.FORBIDDEN:
-            return self._refused(host, url, answer)
+            return self._refused(host, url, answer, attempt)
         if host in self._hosts:
             self._hosts[host].answered(well=is_good)
         if is_good:
@@ -94,9 +96,10 @@ class Outages:
             self._doubt(host, url, health)
         return None if health.is_down else answer
 
-    def _refused(self, host: str, url: str, answer: Answer) -> Answer | None:
-        """Takes a 403. A single one is an answer. Many in a row after good answers are a limit. One with
-        Retry-After is a limit, too, and the throttle lets the host rest."""
+    def _refused(self, host: str, url: str, answer: Answer, attempt: int) -> Answer | None:
+        """Takes a 403. Many in a row after good answers are a limit. One with Retry-After is a limit, too,
+        and the throttle lets the host rest. A tile with a single one is asked once more, after all others:
+        the next answers may show a limit."""
         if answer.retry_after is not None or host not in self._good:
             return answer
         health = self._health(host)
@@ -104,8 +107,7 @@ class Outages:
             self._doubt(host, url, health)
         if health.is_doubted:
             return None
-        # From the second one in a row on, the tile is asked once more.
-        return replace(answer, retry_after="0") if health.may_limit else answer
+        return replace(answer, retry_after="0") if health.may_limit(attempt) else answer
 
     def _doubt(self, host: str, url: str, health: HostHealth) -> None:
         """Lets nothing start until a probe of the host is answered."""

@@ -53,6 +53,8 @@ BAD = {
     "23": Bad(rules.first(2, rules.broken_off(100)), 3),
     "30": Bad(rules.first(2, rules.reset()), 3),
     "31": Bad(rules.first(1, rules.hang()), 2),
+    "32": Bad(rules.status(403), 2, "403 Forbidden (2 attempts)"),
+    "33": Bad(rules.first(1, rules.status(403)), 2),
 }
 FAILING = [path for path, bad in BAD.items() if bad.reason]
 ABOVE = "3"

@@ -56,6 +56,8 @@ class Stage:
         self.go_on.set()
         self.answers: dict[str, bytes] = {}
         """By path: answers other than the usual one."""
+        self.refused_head = b""
+        """The answer to every HEAD, if the site refuses HEAD."""
         self.handler: TileDownloadHandler
         self.throttle: MapThrottle
         self.crawl: Any
@@ -73,6 +75,8 @@ class Stage:
                 self.on_the_way -= 1
                 method, path, _ = head.split(" ", 2)
                 answer = self.answers.get(path, PLAIN + (b"body" if method == "GET" else b""))
+                if method == "HEAD" and self.refused_head:
+                    answer = self.refused_head
                 if not answer:
                     return
                 writer.write(answer)
@@ -89,6 +93,15 @@ class Stage:
     async def ask(self, mask: int, **options: Any) -> BlockResponse:
         options = {"method": "HEAD", **options}
         request = BlockRequest.of(Block(LAYER, 0, 0, -1, mask), f"{self.url}/day/0.png", **options)
+        response = await self.handler.download_request(request)
+        assert isinstance(response, BlockResponse)
+        return response
+
+    async def ask_known(self, mask: int) -> BlockResponse:
+        """The answers to a block of tiles that are known to exist."""
+        request = BlockRequest.of(Block(LAYER, 0, 0, -1, mask), f"{self.url}/day/0.png", method="HEAD")
+        request.expected = mask
+        request.conditions = {0: {"If-None-Match": '"1"'}}
         response = await self.handler.download_request(request)
         assert isinstance(response, BlockResponse)
         return response
@@ -302,6 +315,47 @@ def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:
             async with asyncio.timeout(60):
                 assert (await asking).asked == 0
             assert len(site.heads) == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("status", [b"403 Forbidden", b"404 Not Found", b"405 Method Not Allowed"])
+def test_a_host_refuses_head_once_however_many_blocks_come_at_the_same_time(status: bytes) -> None:
+    async def run() -> None:
+        async with stage() as site:
+            site.refused_head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n"
+            several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4, 8)))
+            assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 12
+            assert [one.gets for one in several] == [0b1111, 0b1111 << 4, 0b1111 << 8]
+            assert 'If-None-Match: "1"' in site.heads[1]
+
+    asyncio.run(run())
+
+
+def test_a_tile_that_is_gone_is_checked_by_a_get_and_the_host_is_asked_on_by_head() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
+            site.answers[site.path(tiles[0])] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+            response = await site.ask_known(0b111)
+            assert (response.asked, response.gets) == (0b111, 0b1)
+            assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "HEAD", "HEAD"]
+
+    asyncio.run(run())
+
+
+def test_what_is_in_doubt_in_a_pause_is_left() -> None:
+    async def run() -> None:
+        async with stage() as site:
+            site.refused_head = REFUSED
+            site.go_on.clear()
+            asking = asyncio.ensure_future(site.ask_known(0b11))
+            await site.until(lambda: len(site.heads) == 1)
+            await site.throttle.look(is_paused=True)
+            site.go_on.set()
+            assert (await asking).asked == 0
+            await site.throttle.look()
+            assert (await site.ask_known(0b11)).asked == 0b11
 
     asyncio.run(run())
 

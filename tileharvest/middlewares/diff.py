@@ -19,14 +19,13 @@ from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse, Findings
 from tileharvest.spiders.redirects import AskLater
 from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.block import bits_of, blocks_of, mask_of
+from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.questions import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
     OK,
     PASSING,
     Answer,
-    HeadSupport,
     conditional_headers,
     judge_existence,
     judge_head,
@@ -36,7 +35,7 @@ from tileharvest.tiles.verdict import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -66,8 +65,6 @@ class DiffMiddleware:
         self._pause = float(setting(settings, "RETRY_PAUSE"))
         self._longest = float(setting(settings, "RETRY_AFTER_LONGEST"))
         self._passing = tuple(settings.getlist("RETRY_EXCEPTIONS"))
-        self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
-        """What is known of the answers to HEAD, by host."""
         self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
@@ -75,9 +72,9 @@ class DiffMiddleware:
         return cls(harvest_of(crawler), crawler.settings)
 
     async def process_request(self, request: Request) -> Response | None:
-        """Looks the block up, and decides which of its tiles are asked by GET at once: those of a host that
-        refuses HEAD, those that are not known while nothing of the map is, and known ones with their ETag if
-        the map has `check = "conditional"`. Tiles that another request has asked meanwhile are left out."""
+        """Looks the block up, and decides which of its tiles are asked by GET at once: all if HEAD tells
+        nothing, those that are not known while nothing of the map is, and known ones with their ETag if the
+        map has `check = "conditional"`. Tiles that another request has asked meanwhile are left out."""
         if not isinstance(request, BlockRequest):
             return None
         if request.is_pushed:
@@ -91,16 +88,16 @@ class DiffMiddleware:
             request.leave_out(known.asked)
         if not len(request.block):
             return BlockResponse(request.url, request=request, findings=Findings(FoundBlock({})))
-        conditions = {
-            bit: headers
-            for bit, latest in known.versions.items()
-            if request.block.mask >> bit & 1 and (headers := conditional_headers(latest))
-        }
-        if request.method == "GET":
-            request.conditions = self._instead_of_head(request, conditions)
-        else:
-            request.gets = self._fetched_at_once(request, conditions)
-            request.conditions = conditions
+        if request.method == "HEAD":
+            request.conditions = {
+                bit: headers
+                for bit, latest in known.versions.items()
+                if request.block.mask >> bit & 1 and (headers := conditional_headers(latest))
+            }
+            request.gets = self._fetched_at_once(request)
+            is_kept = request.block.zoom in harvest.layers[request.block.layer].walk.kept_zooms
+            there = mask_of(bit for bit, latest in known.versions.items() if latest.image is not None)
+            request.expected = there if is_kept else WHOLE
         return None
 
     def _locate(self, request: BlockRequest) -> None:
@@ -112,31 +109,15 @@ class DiffMiddleware:
             raise IgnoreRequest(str(error)) from None
         request.locate(blocks_of(name, [tile])[0])
 
-    def _host(self, request: BlockRequest) -> str:
-        return self._harvest.layers[request.block.layer].layer.host
-
-    def _refuses_head(self, request: BlockRequest) -> bool:
-        return not self._harvest.answers_head or self._heads[self._host(request)].is_refused
-
-    def _instead_of_head(
-        self, request: BlockRequest, conditions: Mapping[int, Mapping[str, str]]
-    ) -> Mapping[int, Mapping[str, str]]:
-        """Returns the conditions of the tiles that are fetched only because HEAD did not answer. The others
-        are fetched because they have changed."""
-        if self._refuses_head(request):
-            return conditions
-        block, heads = request.block, self._heads[self._host(request)]
-        return {bit: one for bit, one in conditions.items() if heads.checks((block.layer, block.tile(bit)))}
-
-    def _fetched_at_once(self, request: BlockRequest, conditions: Mapping[int, Mapping[str, str]]) -> int:
+    def _fetched_at_once(self, request: BlockRequest) -> int:
         """Returns the tiles of a HEAD block that are asked by GET. A known tile is asked so only with its
-        ETag, unless the host refuses HEAD: a 304 by the date alone says nothing about the size."""
+        ETag, unless HEAD tells nothing: a 304 by the date alone says nothing about the size."""
         harvest, block, asked = self._harvest, request.block, request.asked
-        if self._refuses_head(request):
+        if not harvest.answers_head:
             return block.mask
         gets = 0
         if self._is_conditional:
-            gets = mask_of(bit for bit, headers in conditions.items() if "If-None-Match" in headers)
+            gets = mask_of(bit for bit, headers in request.conditions.items() if "If-None-Match" in headers)
         is_kept = block.zoom in harvest.layers[block.layer].walk.kept_zooms
         if is_kept and harvest.fetches_unknown and not asked.late:
             gets |= block.mask & ~mask_of(request.known.versions)
@@ -154,8 +135,7 @@ class DiffMiddleware:
             asked = replace(asked, again=True, late=is_late)
         judgement = _Judgement(request.block)
         judge = self._judge_of(judgement, request, response.gets, asked)
-        # Good answers come first: they show that the host's answers to HEAD can be relied on.
-        for bit, answer in sorted(response.answers.items(), key=_is_bad):
+        for bit, answer in response.answers.items():
             failure = self._failure(answer)
             if failure is not None:
                 self._fail(judgement, bit, failure, request.attempt)
@@ -194,18 +174,12 @@ class DiffMiddleware:
         """Returns a function that judges the answer about a bit's tile, given what the history knows of it.
         `gets` are the tiles that were asked by GET."""
         harvest, block, known = self._harvest, judgement.block, request.known
-        layer, walk, heads = block.layer, harvest.layers[block.layer].walk, self._heads[self._host(request)]
+        layer, walk = block.layer, harvest.layers[block.layer].walk
         is_kept, is_pruned = block.zoom in walk.kept_zooms, block.layer in harvest.walks.pruned
 
         def judge(bit: int, answer: Answer) -> None:
             tile, by_head = block.tile(bit), not gets >> bit & 1
             latest = known.versions.get(bit) if is_kept else None
-            is_expected = not is_kept or (latest is not None and latest.image is not None)
-            if not by_head:
-                heads.learn((layer, tile), answer.status)
-            elif heads.doubts((layer, tile), answer.status, is_expected=is_expected):
-                judgement.gets |= 1 << bit
-                return
             answer = harvest.understood(answer, tile)
             verdict: Verdict | NextStep
             if not is_kept:
@@ -237,11 +211,6 @@ class DiffMiddleware:
             assert isinstance(answer, Answer)
             latest, late = request.known.versions[bit], request.asked.late
             await harvest.mend(latest, judgement.validators.get(bit), answer.body, late=late)
-
-
-def _is_bad(answered: tuple[int, Answer | Exception]) -> bool:
-    _, answer = answered
-    return not isinstance(answer, Answer) or answer.status != OK
 
 
 class _Failure(NamedTuple):

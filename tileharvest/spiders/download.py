@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections import deque
+from collections import defaultdict, deque
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -41,7 +41,7 @@ from tileharvest.spiders.transfer import (
     shared_options,
 )
 from tileharvest.tiles.block import WHOLE, mask_of
-from tileharvest.tiles.verdict import HEAD_REFUSED, PASSING, Answer, retry_after
+from tileharvest.tiles.verdict import PASSING, Answer, HeadSupport, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -116,8 +116,8 @@ class TileDownloadHandler:
         """Starts the tiles that have to wait for a place, or for their turn."""
         self._changed = asyncio.Event()
         """Set when a tile has ended or a block has come, so that a tile may start."""
-        self._refuse_head: set[str] = set()
-        """The hosts that refuse HEAD. The other tiles of the blocks on the way are asked by GET."""
+        self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
+        """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
         """What goes on beside the blocks: redirected tiles, and rests that the other workers are told of."""
         self._crawl.oldest_requests.append(self._oldest)
@@ -180,13 +180,15 @@ class TileDownloadHandler:
         throttle = self._throttle
         while self._blocks:
             if throttle.held is not None or self._crawl.is_ending:
-                for block in tuple(self._blocks):
-                    self._cut(block)
+                for held in tuple(self._blocks):
+                    self._cut(held)
                 return
             concurrency = throttle.concurrency
             if self._starting is not None or throttle.on_the_way >= concurrency > 0:
                 return
-            block = self._blocks[0]
+            block = self._next_block()
+            if block is None:
+                return
             if not (concurrency and throttle.is_free(block.layer.host)):
                 self._starting = asyncio.ensure_future(self._start_in_turn())
                 self._starting.add_done_callback(self._has_started)
@@ -198,25 +200,35 @@ class TileDownloadHandler:
         come."""
         throttle = self._throttle
         while self._blocks and throttle.held is None and not self._crawl.is_ending:
-            if not await throttle.has_place(throttle.host):
+            first = self._next_block()
+            if first is None or not await throttle.has_place(throttle.host):
                 # Other workers may have all places for a while.
                 self._changed.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), LOOK)
                 continue
-            host = self._blocks[0].layer.host
-            wanted = min(len(self._blocks[0].waiting), throttle.concurrency - throttle.on_the_way)
+            host = first.layer.host
+            wanted = min(len(first.waiting), throttle.concurrency - throttle.on_the_way)
             if not throttle.is_free(host) and not await throttle.turn(host, wanted):
                 await asyncio.sleep(_AGAIN)
                 continue
             # The most urgent block of that host may be another one by now.
-            block = next((one for one in self._blocks if one.layer.host == host), None)
+            block = self._next_block(host)
             if block is None:
                 throttle.left(host)
             else:
                 self._start_tile(block)
             if throttle.is_free(host):
                 return
+
+    def _next_block(self, host: str | None = None) -> _BlockDownload | None:
+        """Returns the most urgent block, of any host or of this one, of which a tile may be asked now. While
+        it is open whether a host answers HEAD, no other tile of it is asked by HEAD."""
+        for block in self._blocks:
+            is_by_get = block.gets >> block.waiting[0][0] & 1
+            if host in (None, block.layer.host) and (is_by_get or not self._heads[block.layer.host].is_open):
+                return block
+        return None
 
     @property
     def _throttle(self) -> MapThrottle:
@@ -240,7 +252,8 @@ class TileDownloadHandler:
         if not block.waiting:
             self._blocks.remove(block)
         throttle, host = self._throttle, block.layer.host
-        if host in self._refuse_head:
+        heads = self._heads[host]
+        if heads.is_refused:
             block.gets |= 1 << bit
         method = "GET" if block.gets >> bit & 1 else block.request.method
         url = block.layer.addresses.url_of(tile)
@@ -249,6 +262,9 @@ class TileDownloadHandler:
             throttle.left(host)
             self._answered(block, bit, IgnoreRequest(FORBIDDEN))
             return
+        if method == "HEAD" and not heads.is_tried and block.request.expected >> bit & 1:
+            heads.is_tried = heads.is_open = True
+            block.trial = bit
         block.under_way += 1
         throttle.on_the_way += 1
         since = self._loop.time()
@@ -283,8 +299,6 @@ class TileDownloadHandler:
             return
         self._throttle.count_bytes(len(reply.body))
         answer = reply.answer(by_head=method == "HEAD")
-        if method == "HEAD" and answer.status in HEAD_REFUSED:
-            self._refuse_head.add(block.layer.host)
         if answer.location is None or not self._is_redirect(answer, tile):
             self._answered(block, bit, answer)
             return
@@ -316,11 +330,16 @@ class TileDownloadHandler:
             found = error
         block.under_way -= 1
         self._answered(block, bit, found)
+        self._changed.set()
+        self._start_tiles()
 
     def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what a tile was answered, and ends its block if that was the last one."""
         host = block.layer.host
-        counts = self._outages.judged(host, block.url, answer)
+        if self._is_doubted(block, bit, answer):
+            block.end_if_complete()
+            return
+        counts = self._outages.judged(host, block.url, answer, block.request.attempt)
         if counts is not None:
             block.answers[bit] = counts
             if isinstance(counts, Answer):
@@ -331,6 +350,25 @@ class TileDownloadHandler:
         if block.size >= MOST_BYTES:
             self._cut(block)
         block.end_if_complete()
+
+    def _is_doubted(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> bool:
+        """Returns whether a tile is asked once more, by GET, because its host may refuse HEAD. It is left if
+        its block was cut short."""
+        heads, status = self._heads[block.layer.host], answer.status if isinstance(answer, Answer) else 0
+        doubts = False
+        if block.checked >> bit & 1:
+            heads.learn(status)
+        elif not block.gets >> bit & 1:
+            doubts = heads.doubts(status, is_expected=bool(block.request.expected >> bit & 1))
+        if doubts and not block.is_cut:
+            block.gets |= 1 << bit
+            block.checked |= 1 << bit
+            block.waiting.appendleft((bit, block.request.block.tile(bit)))
+            if block not in self._blocks:
+                insort(self._blocks, block, key=_urgency)
+        elif block.trial == bit:
+            heads.is_open = False
+        return doubts
 
     def _leave_refused(self, host: str) -> None:
         """Takes back the 403 of a host that seems to limit us, so that these tiles are left."""
@@ -364,6 +402,9 @@ class TileDownloadHandler:
         """Lets no further tile of a block start. The block ends when those on the way are answered."""
         if block in self._blocks:
             self._blocks.remove(block)
+        block.is_cut = True
+        if block.trial in {bit for bit, _ in block.waiting}:
+            self._heads[block.layer.host].is_open = False
         block.waiting.clear()
         block.end_if_complete()
 
@@ -493,6 +534,11 @@ class _BlockDownload:
         self.size = 0
         """The bytes of all bodies."""
         self.gets = WHOLE if request.method == "GET" else request.gets
+        self.checked = 0
+        """The tiles that are asked by GET because the answer to HEAD was doubted."""
+        self.trial: int | None = None
+        """The bit of the tile by which it is found out whether the host answers HEAD."""
+        self.is_cut = False
 
     def end_if_complete(self) -> None:
         if not (self.waiting or self.under_way or self.done.done()):

@@ -19,7 +19,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Mapping
+    from collections.abc import Collection, Mapping
     from datetime import date, datetime
 
     from tileharvest.tiles.layers import Size
@@ -35,9 +35,8 @@ failures."""
 
 _LENGTH: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
-NextStep: TypeAlias = Literal["GET", "conditional GET"]
-"""The request that follows if a HEAD does not settle the outcome. If the server refuses HEAD, a conditional
-GET asks the same question."""
+NextStep: TypeAlias = Literal["GET"]
+"""The request that follows if a HEAD does not settle the outcome."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -75,38 +74,33 @@ class HeadSupport:
 
     A host that refuses HEAD should answer 405, or 501. Some answer 403 or 404 instead. So until the host has
     shown that its answers to HEAD can be relied on, such an answer about a tile that should exist is checked
-    by a GET.
+    by a GET. The first such tile is asked alone, so that a host which refuses HEAD does so once.
     """
 
     def __init__(self) -> None:
         self.is_refused = False
         """Whether everything is asked by GET."""
+        self.is_tried = False
+        """Whether the first tile that should exist was asked."""
+        self.is_open = False
+        """Whether that tile is still being asked."""
         self._is_proved = False
-        self._checked: set[Hashable] = set()
-        """The tiles that are being asked by GET for this reason."""
 
-    def doubts(self, place: Hashable, status: int, *, is_expected: bool) -> bool:
+    def doubts(self, status: int, *, is_expected: bool) -> bool:
         """Takes the status of an answer to HEAD. Returns whether a GET must ask for the same tile.
 
         `is_expected` says that the tile is known to exist, or that nothing is known of tiles like it.
         """
         self.is_refused |= status in HEAD_REFUSED
         self._is_proved |= status == OK
-        if self._is_proved or not is_expected or status not in _DENIED:
+        if status == OK:
             return False
-        self._checked.add(place)
-        return True
+        return self.is_refused or (is_expected and not self._is_proved and status in _DENIED)
 
-    def checks(self, place: Hashable) -> bool:
-        """Returns whether a GET asks for this tile because the answer to HEAD is doubted."""
-        return place in self._checked
-
-    def learn(self, place: Hashable, status: int) -> None:
-        """Takes the status of an answer to GET."""
-        if place in self._checked:
-            self._checked.discard(place)
-            self.is_refused |= status in (OK, HTTPStatus.NOT_MODIFIED)
-            self._is_proved |= status in GONE_STATUSES
+    def learn(self, status: int) -> None:
+        """Takes the status of the answer to a GET that checks an answer to HEAD."""
+        self.is_refused |= status in (OK, HTTPStatus.NOT_MODIFIED)
+        self._is_proved |= status in GONE_STATUSES
 
 
 def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
@@ -128,8 +122,6 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
     """
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
-    if answer.status in HEAD_REFUSED:
-        return "conditional GET"
     if answer.status != OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     if latest is None or latest.image is None:
@@ -153,8 +145,6 @@ def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     An answer to HEAD without ETag and Last-Modified may describe what a server sends in place of missing
     tiles. Only a GET can tell, by the bytes.
     """
-    if answer.status in HEAD_REFUSED and not by_head:
-        return Verdict(Outcome.FAILED, reason=answer.phrase)
     if by_head and answer.status == OK and answer.validator == Validator():
         return "GET"
     verdict = judge_head(answer, None)

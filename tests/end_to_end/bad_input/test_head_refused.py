@@ -31,8 +31,7 @@ def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(
     files = publish(tmp_path / "site")
     server = nginx(files.folder, location=HEAD_REFUSED)
     project = Project(tmp_path)
-    # One request at a time: of several at once, all would be on the way when the first one is refused.
-    project.add_map("small", f"{server.url}/", concurrency=1)
+    project.add_map("small", f"{server.url}/")
     assert visit(project, FIRST_DAY).counts == {"add": 20}
     server.clear_log()
     files.write("00", b"\xff\xd8 no image")
@@ -53,21 +52,18 @@ def test_a_tile_that_is_asked_by_get_instead_costs_the_budget_one_request(stage:
 
 
 @pytest.mark.parametrize("status", [403, 404, 501])
-def test_a_refusal_of_head_is_noticed_once_per_harvest(stage: Stage, status: int) -> None:
-    """The one tile at the top of a quarter shows it before any other is asked."""
-    stage.project.maps_file.unlink()
-    quarter = {"center": [2, 2], "width": 2, "height": 2, "zoom": 0}
-    stage.project.add_map("small", f"{stage.site.url}/", zones=[quarter])
+def test_a_refusal_of_head_on_a_whole_map_is_noticed_once_per_harvest(stage: Stage, status: int) -> None:
     stage.site.rule_for_all = rules.head_refused(status)
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 5}
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
     stage.site.received.clear()
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 5}
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
     assert [request.method for request in stage.site.received].count("HEAD") == 1
+    assert len(stage.site.received) == 2 + 1 + 20
 
 
 def test_tiles_that_are_not_kept_are_no_reason_to_ask_by_head_again(stage: Stage) -> None:
     stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, zooms=[0, 0])
+    stage.project.add_map("small", f"{stage.site.url}/", zooms=[0, 0])
     stage.site.rule_for_all = rules.head_refused()
     assert visit(stage.project, FIRST_DAY).counts == {"add": 16}
     assert [request.method for request in stage.site.received].count("HEAD") == 1

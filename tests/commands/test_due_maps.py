@@ -183,12 +183,3 @@ def test_a_worker_waits_for_a_file_that_is_not_there_yet(box: Box) -> None:
 def test_a_named_map_need_not_be_enabled(box: Box) -> None:
     box.describe(a="enabled = false", b="")
     assert box.worker("a").take() == "a"
-
-
-def test_a_map_that_failed_before_the_clock_was_set_back_is_tried_again(box: Box) -> None:
-    worker = box.worker("a")
-    assert worker.take() == "a"
-    worker.done("a", ExitStatus.ERROR)
-    assert worker.take() is None
-    box.now -= timedelta(days=365)
-    assert worker.take() == "a"

@@ -13,20 +13,15 @@ from typing import Any, Final
 
 import pytest
 from rich.console import Console
-from scrapy import Spider
-from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 
 from tests.middlewares.making import run_jumping
 from tileharvest.commands.progress import HarvestProgress, found_by, numbers_of
-from tileharvest.commands.project_command import say_waits
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.costs import Cost
 from tileharvest.monitoring.stats import HarvestStats, State
-from tileharvest.politeness.waits import noted
-from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.tiles.outcomes import Outcome
 
 STATS: Final = HarvestStats(
@@ -107,7 +102,7 @@ def test_beside_the_bar_there_are_the_numbers(stats: HarvestStats, words: str) -
 
 def test_failures_and_waits_stand_first_below_the_bar() -> None:
     held = replace(STATS, state=State.WAITING, detail=f"waiting for {WAIT}")
-    assert found_by(held).plain.split("  ")[1:] == [
+    assert found_by(held).split("  ")[1:] == [
         "3 failed",
         f"waiting for {WAIT}",
         "10 changed, 1,190 unchanged, 3 failed",
@@ -153,21 +148,6 @@ def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_
         assert before.endswith("\x1b[2K")
         assert after.lstrip().startswith("small")
     assert written.endswith("\x1b[2K")
-
-
-def test_a_person_who_adds_a_map_hears_once_what_it_waits_for(capsys: pytest.CaptureFixture[str]) -> None:
-    crawl = CrawlContext(Crawler(Spider))
-
-    async def run() -> None:
-        saying = asyncio.ensure_future(say_waits(crawl))
-        with noted(crawl.waits, WAIT):
-            await asyncio.sleep(4)
-            assert capsys.readouterr().err == ""
-            await asyncio.sleep(30)
-        saying.cancel()
-
-    run_jumping(run())
-    assert capsys.readouterr().err == f"waiting for {WAIT}; no end is known\n"
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "nan", "often"])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.queue.driven import DAY, entry
-from tileharvest.commands import runner
 from tileharvest.commands.runner import Runner
 from tileharvest.queue.port import QueueBatch
 from tileharvest.queue.sqlite.queue import SqliteQueue
@@ -34,8 +33,6 @@ class Progress:
         (2, 20, 20, False),
         (1, 0, 0, True),
         (1, 1, 1, False),
-        (8, 4, 0, True),
-        (8, 5, 0, False),
     ],
     ids=[
         "one of two",
@@ -46,14 +43,11 @@ class Progress:
         "no more than ten for each place, however they wait",
         "the first of them one after the other",
         "one after the other, also when one waits",
-        "as many as there are files for",
-        "no more than there are files for",
     ],
 )
 def test_a_map_begins_while_there_is_a_place(
-    at_once: int, under_way: int, held: int, has_place: bool, monkeypatch: pytest.MonkeyPatch
+    at_once: int, under_way: int, held: int, has_place: bool
 ) -> None:
-    monkeypatch.setattr(runner, "most_under_way", lambda: 5 if at_once == 8 else 1_000)
     progress: Any = Progress(held)
     tested = Runner(None, progress, print, at_once=at_once, arguments={})  # type: ignore[arg-type]
     tested._crawlers.update(dict.fromkeys(map(str, range(under_way))))

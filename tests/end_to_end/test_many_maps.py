@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter, defaultdict
 from contextlib import ExitStack
 from random import Random
@@ -13,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, publish
-from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project, answered, await_condition
 from tests.fleet.gate import tiles_only
 from tests.history.outcomes import RESULTS
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 MAPS: Final = 20
-FEW_FILES: Final = 300
 HARVEST: Final = ("harvest", "--all", "-a", f"day={FIRST_DAY}")
 HOSTILE: Final = {
     "hangs": rules.hang(),
@@ -153,21 +148,3 @@ def test_hostile_maps_hold_up_no_other_one(
             process.kill()
     found = histories(project)
     assert {name: found[name] for name in others} == dict.fromkeys(others, undisturbed)
-
-
-def test_more_maps_are_harvested_than_a_process_may_open_files_for(project: Project, server: Nginx) -> None:
-    add_maps(project, server, 40, zooms=[-1, -1])
-    command = [sys.executable, "-m", "scrapy", *HARVEST, "--at-once", "40", "--json"]
-    done = subprocess.run(
-        ["bash", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "bash", *command],
-        cwd=ROOT,
-        env=project.environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "`ulimit -n` lets this process open files for 21 maps at once, not for 40" in done.stderr
-    assert finished(project) == {f"map-{one}" for one in range(40)}
-    assert all(report["counts"] == {"add": 4} for report in json.loads(done.stdout))

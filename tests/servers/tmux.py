@@ -31,11 +31,6 @@ class Terminal:
         """The lines of the screen from the top, without empty ones at the bottom."""
         return self._ask("capture-pane", "-p").rstrip().splitlines()
 
-    @property
-    def colours(self) -> str:
-        """The whole screen with the sequences that colour it."""
-        return self._ask("capture-pane", "-p", "-e")
-
     def press(self, key: str) -> None:
         """Presses a key, such as `C-c`."""
         self._ask("send-keys", key)

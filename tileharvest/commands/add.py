@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
@@ -16,10 +18,6 @@ from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
 from tileharvest.maps.settings import maps_file, setting
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Site
 

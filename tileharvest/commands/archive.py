@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,6 @@ from tileharvest.errors import ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.export.archive import Archived
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from argparse import Namespace
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,8 +17,6 @@ from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove
 from tileharvest.maps.settings import areas_file
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.commands.terminal import Columns
     from tileharvest.history.database import History
     from tileharvest.history.outlines import MapOutline

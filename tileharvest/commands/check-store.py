@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,9 +19,6 @@ from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import pushed
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Collection, Sequence
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.inventory import Inventory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from scrapy.commands import crawl
@@ -11,8 +12,6 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from scrapy import Spider
     from scrapy.settings import BaseSettings
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,6 @@ from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
     from tileharvest.export.target import Watch

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -16,8 +17,6 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.map_leases import MapLease
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.due import Due, Times
@@ -38,9 +37,6 @@ _FRESH_PER_MAP: Final = timedelta(milliseconds=20)
 
 _HELD_BACK: Final = timedelta(minutes=1)
 """The time after which the queue of a map that is passed over is asked again."""
-
-_DAY: Final = timedelta(days=1)
-"""Longer than any time for which a map is left alone."""
 
 _JOINED_AT_ONCE: Final = 16
 """The most maps of others that an idle worker looks at in one look."""
@@ -161,11 +157,12 @@ class DueMaps:
         repair maps.toml. Until then the former state of the file counts.
         """
         try:
-            name = await self._taken()
-            self._fault = ""
+            name, fault = await self._taken(), ""
         except TileHarvestError as error:
-            self._say(str(error))
-            return None
+            name, fault = None, f"{error}; trying again every {LOOK:.0f} seconds"
+        if fault and fault != self._fault:
+            write_error(fault)
+        self._fault = fault
         return name
 
     async def wait(self) -> None:
@@ -202,15 +199,17 @@ class DueMaps:
         if status in _SUCCESS or is_stopping:
             await self._release(name)
         else:
-            again = now + self._pause(lease, now)
+            segment = self._times[name].segments.segment_at(None, now) if name in self._times else None
+            length = None if segment is None or segment.ends is None else segment.ends - segment.begins
+            again = now + pause_after(lease.failures + 1, length)
             say(f"map '{name}' is tried again at {self._in_words(name, again)}")
             # If other workers share the map, their lease goes on, and only this worker leaves the map alone.
             self._held_back[name] = again
-            # If the queue does not hear of it, it learns so from this worker's silence.
             with suppress(TileHarvestError):
                 await self._leases.fail(name, again.timestamp(), now.timestamp())
 
     async def _release(self, name: str) -> None:
+        # If the queue does not hear of it, it learns so from this worker's silence.
         with suppress(TileHarvestError):
             await self._leases.release(name, self._clock().timestamp())
 
@@ -221,9 +220,14 @@ class DueMaps:
 
     async def _taken(self) -> str | None:
         if stamp_of(self._file) != self._stamp:
-            self._read_maps_anew()
+            self._looked = None
+            try:
+                self.read_maps()
+            except ConfigurationError as error:
+                write_error(f"{error}; what the file said before holds until it is repaired")
         now = self._clock()
-        if self._is_stale(now):
+        fresh = max(_FRESH, len(self._times) * _FRESH_PER_MAP)
+        if self._looked is None or not timedelta() <= now - self._looked < fresh:
             await self._look(list(self._times), now)
             self._looked = now
         while names := self._candidates(now):
@@ -264,18 +268,6 @@ class DueMaps:
             return 1
         return min(rules.concurrency, rules.host_concurrency or rules.concurrency)
 
-    def _read_maps_anew(self) -> None:
-        self._looked = None
-        try:
-            self.read_maps()
-        except ConfigurationError as error:
-            write_error(f"{error}; what the file said before holds until it is repaired")
-
-    def _is_stale(self, now: datetime) -> bool:
-        if self._looked is None:
-            return True
-        return not timedelta() <= now - self._looked < max(_FRESH, len(self._times) * _FRESH_PER_MAP)
-
     async def _look(self, names: Sequence[str], now: datetime) -> None:
         """Asks the history about these maps, and keeps what it said of the others."""
         found = await asyncio.to_thread(self._dues_of, names, now)
@@ -286,52 +278,32 @@ class DueMaps:
     def _dues_of(self, names: Sequence[str], now: datetime) -> dict[str, Due]:
         from tileharvest.history.settings import open_history_if_any
 
-        times = [self._times[name] for name in names]
-        history = open_history_if_any(self._settings)
-        if history is None:
-            return dues(None, times, now)
-        with history:
-            return dues(history, times, now)
+        with open_history_if_any(self._settings) or nullcontext() as history:
+            return dues(history, (self._times[name] for name in names), now)
 
     def _candidates(self, now: datetime) -> list[str]:
         return [
             name
             for name, one in self._dues.items()
-            if one.is_now(now) and name not in self._held and not self._is_held_back(name, now)
+            if one.is_now(now) and name not in self._held and self._held_back.get(name, now) <= now
         ]
-
-    def _is_held_back(self, name: str, now: datetime) -> bool:
-        """Returns whether the map is to be left alone now. If the clock was set back by days, it is not."""
-        return timedelta() < self._held_back.get(name, now) - now < _DAY
 
     async def _may_begin(self, name: str, now: datetime) -> bool:
         """Returns False for a map that is paused, or whose queue cannot be read. It would only take the place
         of another one."""
         from tileharvest.queue.settings import controls_for
 
+        why, is_error = "", False
         try:
             since = (await controls_for(self._settings, name)).paused
+            if since is not None:
+                why = f"paused since {since} and is passed over; {program()} resume {name} lets it go on"
         except QueueError as error:
-            why, is_error = f"map '{name}' is passed over: {error}", True
-        else:
-            if since is None:
-                self._passed_over.pop(name, None)
-                return True
-            paused = f"map '{name}' is paused since {since} and is passed over"
-            why, is_error = f"{paused}; {program()} resume {name} lets it go on", False
-        if self._passed_over.get(name) != why:
-            (write_error if is_error else say)(why)
+            why, is_error = f"passed over: {error}", True
+        if why and self._passed_over.get(name) != why:
+            (write_error if is_error else say)(f"map '{name}' is {why}")
         self._passed_over[name] = why
+        if not why:
+            return True
         self._held_back[name] = now + _HELD_BACK
         return False
-
-    def _pause(self, lease: MapLease, now: datetime) -> timedelta:
-        times = self._times.get(lease.map)
-        segment = None if times is None else times.segments.segment_at(None, now)
-        length = None if segment is None or segment.ends is None else segment.ends - segment.begins
-        return pause_after(lease.failures + 1, length)
-
-    def _say(self, fault: str) -> None:
-        if fault != self._fault:
-            write_error(f"{fault}; trying again every {LOOK:.0f} seconds")
-        self._fault = fault

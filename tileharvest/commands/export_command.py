@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tileharvest.commands.progress import ProgressLine
@@ -18,10 +21,6 @@ from tileharvest.maps.named_areas import load_areas
 from tileharvest.maps.settings import areas_file, maps_file
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.project_command import Options

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from argparse import Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,9 +21,6 @@ from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import PUSHED, pushed
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Sequence
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.settings import QueueOwner

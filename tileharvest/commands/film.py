@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
@@ -20,9 +20,6 @@ from tileharvest.commands.export_command import (
 from tileharvest.commands.project_command import value
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
-
-if TYPE_CHECKING:
-    from argparse import Namespace
 
 
 class Command(ExportCommand, ScrapyCommand):

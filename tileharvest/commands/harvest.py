@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -18,9 +20,6 @@ from tileharvest.errors import ConfigurationError, QueueError, program
 from tileharvest.maps.settings import all_maps
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import AsyncIterator, Callable
-
     from scrapy import Spider
     from scrapy.settings import BaseSettings
 

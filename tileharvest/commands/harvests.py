@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +16,6 @@ from tileharvest.monitoring.stats import FOR_PEOPLE
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Mapping
-
     from tileharvest.commands.terminal import Columns
     from tileharvest.history.summaries import HarvestSummary
 

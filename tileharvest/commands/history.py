@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
@@ -13,8 +14,6 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.commands.terminal import Columns
     from tileharvest.history.recorded_versions import RecordedVersion
 

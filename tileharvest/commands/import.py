@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from argparse import Namespace
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -29,9 +31,6 @@ from tileharvest.monitoring.stats import outcomes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Callable
-
     from rich.console import Console
     from scrapy.settings import BaseSettings
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,9 +21,6 @@ from tileharvest.queue.controls import Controls
 from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import Iterable, Mapping
-
     from tileharvest.commands.terminal import Columns
     from tileharvest.harvest.due import Due
     from tileharvest.history.database import History

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from tileharvest.errors import program
 from tileharvest.queue.controls import pause
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.queue.port import RequestQueue
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import replace
 from datetime import datetime
 from math import isnan
@@ -19,8 +20,6 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.harvest.plan import HarvestPlan
     from tileharvest.history.database import History
     from tileharvest.history.summaries import Precedent

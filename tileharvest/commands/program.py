@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -17,8 +18,6 @@ from tileharvest.errors import ExitStatus, nearest, program
 from tileharvest.extensions.addon import TileHarvest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scrapy.settings import Settings
 
 _OURS: Final = "tileharvest.settings"

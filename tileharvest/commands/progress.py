@@ -6,11 +6,12 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 from scrapy import signals
 
@@ -20,9 +21,6 @@ from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words,
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from types import TracebackType
-
     from rich.console import Console, RenderableType
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -42,8 +40,28 @@ _SHARE: Final = 20
 _BESIDES: Final = 4
 """The lines of a terminal that the maps leave to the log above them and to the totals below them."""
 
-_COLOURS: Final = {State.PAUSED: "bold yellow", State.QUIET: "yellow", State.DOWN: "bold red"}
-"""The colours of states that a person should see at once."""
+
+class _MovingLines(Progress):
+    """A line with a bar for each piece of work, and a text below them. Draws only on a terminal."""
+
+    below = Text()
+
+    def __init__(self, console: Console, *, is_shown: bool, auto_refresh: bool) -> None:
+        super().__init__(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[numbers]}", markup=False),
+            console=console,
+            disable=not (is_shown and console.is_terminal),
+            auto_refresh=auto_refresh,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+            expand=True,
+        )
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield self.below
 
 
 class ProgressLine:
@@ -62,57 +80,44 @@ class ProgressLine:
         self._done = self._expected = 0
         self.note = ""
         """A text beside the numbers, such as the day that was done last."""
-        self._moving: Progress | None = None
-        if console.is_terminal and is_shown:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[note]}"),
-                TimeRemainingColumn(),
-            )
-            self._moving = Progress(*columns, console=console, transient=True)
-            self._task = self._moving.add_task(name, total=None, note="")
+        self._lines = _MovingLines(console, is_shown=is_shown, auto_refresh=True)
+        self._task = self._lines.add_task(name, total=None, numbers="")
 
     def __enter__(self) -> Self:
-        if self._moving is not None:
-            self._moving.start()
+        self._lines.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._moving is not None:
-            self._moving.stop()
+    def __exit__(self, *_: object) -> None:
+        self._lines.stop()
 
     def expects(self, parts: int) -> None:
         """Notes how many parts the work has."""
         self._expected = parts
-        if self._moving is not None:
-            self._moving.update(self._task, total=parts)
+        self._lines.update(self._task, total=parts)
 
     def passed(self, parts: int = 1) -> None:
         """Notes that more parts are done."""
         self._done += parts
-        if self._moving is not None:
-            self._moving.update(self._task, completed=self._done, note=self.note)
+        if not self._lines.disable:
+            self._lines.update(self._task, completed=self._done, numbers=f"{self._numbers()}  {self.note}")
         elif self._is_shown and time.monotonic() - self._written >= self._interval:
             self._written = time.monotonic()
             self.write(self.in_words())
 
     def in_words(self) -> str:
         """Returns the progress for people, such as `world: 30 of 100, 2 min left`."""
-        words = f"{self._name}: {self._done:,} of {self._expected:,}"
-        if self._done:
-            left = (time.monotonic() - self._begun) / self._done * (self._expected - self._done)
-            words += f", {duration_in_words(left)} left"
-        return words
+        return f"{self._name}: {self._numbers()}"
+
+    def _numbers(self) -> str:
+        words = f"{self._done:,} of {self._expected:,}"
+        if not self._done:
+            return words
+        left = (time.monotonic() - self._begun) / self._done * (self._expected - self._done)
+        return f"{words}, {duration_in_words(left)} left"
 
     def write(self, line: str) -> None:
         """Writes a line above the one that moves."""
-        line = printable(line)
-        self._console.file.write(f"{line}\n") if self._moving is None else self._console.print(line)
-        self._console.file.flush()
+        self._console.print(printable(line), soft_wrap=True)
 
 
 class RunningHarvest:
@@ -172,8 +177,8 @@ class RunningHarvest:
         """Returns what the harvest does, and the detail in words."""
         crawl, now = self._crawl, datetime.now(self.harvest.description.zone_info)
         held = None if crawl.throttle is None else crawl.throttle.held
-        reasons = () if held is None else (held.reason,)
         wait = crawl.wait()
+        reasons = () if held is None else (held.reason,)
         state = State.of(reasons, has_begun=self.harvest.is_open, waits=wait is not None)
         if state is State.QUIET:
             # The rules change when maps.toml does.
@@ -184,10 +189,10 @@ class RunningHarvest:
         return state, wait.in_words(asyncio.get_running_loop().time(), now)
 
     async def _look(self) -> float:
-        """Asks the history, which reads all tiles of the map. Returns the seconds that it took."""
+        """Asks the history, which reads all blocks of the map. Returns the seconds that it took."""
         from tileharvest.queue.settings import workers_of_all
 
-        began = asyncio.get_running_loop().time()
+        began = time.monotonic()
         name = self.harvest.description.name
         # The pipeline reports a history that fails, and the scheduler a queue.
         with suppress(TileHarvestError):
@@ -196,17 +201,7 @@ class RunningHarvest:
                 self._recorded = progress
             if self._is_shared:
                 self._workers = max(1, len((await workers_of_all(self._settings, [name]))[name]))
-        return asyncio.get_running_loop().time() - began
-
-
-class _MovingLines(Progress):
-    """A line for each harvest, and a text below them."""
-
-    below = Text()
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield from super().get_renderables()
-        yield self.below
+        return time.monotonic() - began
 
 
 class HarvestProgress:
@@ -226,11 +221,11 @@ class HarvestProgress:
         self._running: dict[str, RunningHarvest] = {}
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._showing: asyncio.Task[None] | None = None
-        self._lines: _MovingLines | None = None
+        self._lines = _MovingLines(console, is_shown=is_shown, auto_refresh=False)
         self._over = 0
         """The number of harvests that are over, however they ended."""
-        self._ended: list[HarvestStats] = []
-        """The sum of these harvests, if any."""
+        self._ended: HarvestStats | None = None
+        """The sum of these harvests."""
 
     def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
         """Adds the harvest of a crawler as soon as its spider opens. Call it before the crawler starts."""
@@ -250,13 +245,11 @@ class HarvestProgress:
 
     def remove(self, name: str) -> None:
         """Counts the map's harvest as over. It need not have been added."""
-        watching = self._watching.pop(name, None)
-        if watching is not None:
-            watching.cancel()
-        running = self._running.pop(name, None)
+        if name in self._watching:
+            self._watching.pop(name).cancel()
         self._over += 1
-        if running is not None:
-            self._ended = [merged([*self._ended, running.stats()])]
+        if name in self._running:
+            self._ended = _sum([self._ended, self._running.pop(name).stats()])
 
     def held_up(self) -> list[str]:
         """Returns the harvests that wait for their site, for a person or for an hour."""
@@ -268,61 +261,41 @@ class HarvestProgress:
         Must be called before the log of the first harvest is set up, because the log then writes above the
         lines that move.
         """
-        if self._showing is not None or not self._is_shown:
-            return
-        if self._console.is_terminal:
-            self._lines = _MovingLines(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=None),
-                TextColumn("[{task.fields[colour]}]{task.fields[numbers]}"),
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=sys.stdout.isatty(),
-                expand=True,
-            )
+        if self._showing is None and self._is_shown:
             self._lines.start()
-        self._showing = asyncio.ensure_future(self._show())
+            self._showing = asyncio.ensure_future(self._show())
 
     def hide(self) -> None:
         """Stops showing the harvests, and removes the lines that move at once.
 
         The caller may write before the event loop runs again. After a signal the loop never runs again.
         """
-        if self._lines is not None:
-            self._lines.stop()
-            self._lines = None
         if self._showing is not None:
+            self._lines.stop()
             self._showing.cancel()
             self._showing = None
 
     async def _show(self) -> None:
         while True:
-            if self._lines is not None:
-                self._move(self._lines)
+            if not self._lines.disable:
+                self._move()
                 await asyncio.sleep(_REDRAW)
-            else:
-                await asyncio.sleep(self._interval)
-                self._write_lines()
+                continue
+            await asyncio.sleep(self._interval)
+            lines = [f"{name}: {one.in_words}" for name, one in self._stats().items()]
+            for line in lines if self._maps == 1 else [self._totals()]:
+                self._console.print(line, soft_wrap=True)
 
     def _stats(self) -> dict[str, HarvestStats]:
         return {name: running.stats() for name, running in self._running.items()}
 
-    def _write_lines(self) -> None:
-        stats = self._stats()
-        if self._maps == 1:
-            lines = [f"{name}: {one.in_words}" for name, one in stats.items()]
-        else:
-            lines = [self._totals(stats.values())]
-        self._console.file.writelines(f"{line}\n" for line in lines)
-        self._console.file.flush()
-
-    def _totals(self, running: Collection[HarvestStats]) -> str:
+    def _totals(self) -> str:
         """Returns the sum of all harvests in one line."""
+        running: Collection[HarvestStats] = self._stats().values()
         done = f"{self._over:,} of {counted(self._maps, 'map')}" if self._maps else counted(self._over, "map")
         waiting = sum(one.is_held_up for one in running)
         held = f" of which {waiting:,} wait" if waiting else ""
-        total = merged([*self._ended, *running])
+        total = _sum([self._ended, *running])
         failed = f", {total.failures:,} failed" if total.failures else ""
         speed = sum(one.tiles_per_second or 0.0 for one in running if one.state.is_at_work)
         return (
@@ -331,35 +304,30 @@ class HarvestProgress:
             f" {speed:,.1f} tiles/s"
         )
 
-    def _move(self, lines: _MovingLines) -> None:
-        stats = self._stats()
-        tasks = {task.description: task.id for task in lines.tasks}
+    def _move(self) -> None:
+        lines, stats = self._lines, self._stats()
+        tasks: dict[str, Any] = {task.description: task.id for task in lines.tasks}
         for name in tasks.keys() - stats.keys():
             lines.remove_task(tasks[name])
         for place, (name, one) in enumerate(stats.items()):
-            if name not in tasks:
-                tasks[name] = lines.add_task(name, total=None, numbers="", colour="none")
             lines.update(
-                tasks[name],
+                tasks[name] if name in tasks else lines.add_task(name, numbers=""),
                 total=None if one.is_pruned else one.expected or None,
                 completed=one.done,
                 numbers=numbers_of(one),
-                colour=_COLOURS.get(one.state, "none"),
                 visible=place < self._console.height - _BESIDES,
             )
-        if self._maps != 1:
-            lines.below = _one_line(self._totals(stats.values()))
-        else:
-            lines.below = Text("\n").join(found_by(one) for one in stats.values())
+        below = "\n".join(map(found_by, stats.values())) if self._maps == 1 else self._totals()
+        lines.below = Text(below, no_wrap=True, overflow="ellipsis")
         lines.refresh()
 
 
-def merged(several: Iterable[HarvestStats]) -> HarvestStats:
+def _sum(several: Iterable[HarvestStats | None]) -> HarvestStats:
     """Returns the sum of the counts and costs of several harvests."""
     from tileharvest.history.costs import NO_COST
 
     counts, cost = Counter[Outcome](), NO_COST
-    for one in several:
+    for one in filter(None, several):
         counts.update(one.counts)
         cost += one.cost
     return HarvestStats(0, counts, cost)
@@ -367,22 +335,14 @@ def merged(several: Iterable[HarvestStats]) -> HarvestStats:
 
 def numbers_of(stats: HarvestStats) -> str:
     """Returns the numbers beside the bar of a harvest."""
-    done = (
-        f"{stats.done:,}/{stats.expected:,}" if stats.expected and not stats.is_pruned else f"{stats.done:,}"
-    )
+    of = f"/{stats.expected:,}" if stats.expected and not stats.is_pruned else ""
     pruned = ", pruned" if stats.is_pruned else ""
     speed = stats.speed_in_words or state_in_words(stats.state)
-    return f"{done} tiles{pruned}  {bytes_in_words(stats.cost.received_bytes)}  {speed}"
+    return f"{stats.done:,}{of} tiles{pruned}  {bytes_in_words(stats.cost.received_bytes)}  {speed}"
 
 
-def found_by(stats: HarvestStats) -> Text:
+def found_by(stats: HarvestStats) -> str:
     """Returns the line of the outcomes. Failures and waits stand first, because the end may be cut off."""
-    words = [Text(f"{stats.failures:,} failed", "bold red")] if stats.failures else []
-    words += [Text(stats.detail, "yellow")] if stats.detail else []
-    words.append(Text(outcomes_in_words(stats.counts), "dim"))
-    words.append(Text(counted(stats.cost.requests, "request"), "dim"))
-    return _one_line("  ").join([Text(""), *words])
-
-
-def _one_line(text: str) -> Text:
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    failed = f"{stats.failures:,} failed" if stats.failures else ""
+    words = [failed, stats.detail, outcomes_in_words(stats.counts), counted(stats.cost.requests, "request")]
+    return "  ".join(["", *filter(None, words)])

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import logging
 import re
 import shutil
 import sys
 import textwrap
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeVar
 
-from scrapy import signals
 from scrapy.addons import AddonManager
 
 from tileharvest.commands.settings import quieten
-from tileharvest.commands.terminal import failing_clearly, say, write_error
+from tileharvest.commands.terminal import failing_clearly, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 from tileharvest.spiders.log import write_printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import CrawlerProcessBase
 
-    from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.site_probe import SiteProbeSpider
 
 Options: TypeAlias = dict[str, dict[str, Any]]
@@ -34,12 +29,6 @@ Asking = TypeVar("Asking", bound="SiteProbeSpider")
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 does not match."""
-
-_NUMBERS: Final[dict[Callable[[str], float], str]] = {int: "a whole number", float: "a number"}
-"""The kinds of numbers that options have, in words."""
-
-_LOOK: Final = 1.0
-"""Seconds between two looks at what a crawl waits for."""
 
 
 def switch(meaning: str) -> dict[str, Any]:
@@ -106,8 +95,6 @@ class ProjectCommand:
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser
         parser.error = _refuse  # type: ignore[method-assign]
-        for kind, what in _NUMBERS.items():
-            parser.register("type", kind, _number(kind, what))
         parser.usage = f"{program()} {self.word} {self.syntax()}".replace("%", "%%")
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         width = shutil.get_terminal_size().columns - 2
@@ -176,11 +163,9 @@ class ProjectCommand:
             if argument == "--":
                 return
             if _OPTION.match(argument):
-                option, _, given = argument.partition("=")
+                option = argument.partition("=")[0]
                 known = set(_OPTION.findall(self._parser.format_help()))
                 hint = nearest(option, known, "-h lists the options")
-                if "-a" in known and (name := option.removeprefix("--")) in _spider_arguments():
-                    hint = f"write -a {name}={given or _following(args, argument)}"
                 raise ConfigurationError(f"option {option} is not known; {hint}")
 
 
@@ -188,18 +173,6 @@ def _refuse(message: str) -> NoReturn:
     """Ends the process with a line about a wrong option. A parser's own `error` writes the usage above it."""
     write_error(message)
     sys.exit(ExitStatus.USAGE)
-
-
-def _number(kind: Callable[[str], float], what: str) -> Callable[[str], float]:
-    """Returns what reads a number of this kind, and raises ArgumentTypeError with words for a person."""
-
-    def read(text: str) -> float:
-        try:
-            return kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"'{text}' is not {what}") from None
-
-    return read
 
 
 class _Apart:
@@ -212,48 +185,17 @@ class _Apart:
         return self
 
 
-def _spider_arguments() -> tuple[str, ...]:
-    from tileharvest.harvest.settings import ARGUMENTS
-
-    return ARGUMENTS
-
-
-def _following(args: list[str], option: str) -> str:
-    """Returns the word behind an option, or 1 if there is none."""
-    behind = args[args.index(option) + 1 :]
-    return behind[0] if behind and not behind[0].startswith("-") else "1"
-
-
-async def say_waits(crawl: CrawlContext) -> None:
-    """Writes what the crawl waits for and until when, each time that changes. Runs until it is cancelled."""
-    said = ""
-    while True:
-        await asyncio.sleep(_LOOK)
-        wait = crawl.wait_but(said)
-        if wait is not None:
-            said = wait.what
-            say(wait.in_words(asyncio.get_running_loop().time(), datetime.now().astimezone()))
-
-
 def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:
     """Crawls a site, and returns the spider. Raises the TileHarvestError with which the crawl has ended.
 
     The command must have `requires_crawler_process`, and can call this once.
     """
-    from tileharvest.scheduler.crawl import crawl_of
-
     assert process is not None
+    # A person reads what the crawl waits for, and nothing else of its log.
+    waits = logging.StreamHandler()
+    waits.addFilter(lambda record: record.levelno == logging.INFO)
+    logging.getLogger("tileharvest.scheduler.crawl").addHandler(waits)
     crawler = process.create_crawler(spider_class)
-
-    def opened() -> None:
-        saying = asyncio.ensure_future(say_waits(crawl_of(crawler)))
-
-        def closed() -> None:
-            saying.cancel()
-
-        crawler.signals.connect(closed, signals.spider_closed, weak=False)
-
-    crawler.signals.connect(opened, signals.spider_opened, weak=False)
     process.crawl(crawler, **arguments)
     process.start()
     assert isinstance(crawler.spider, spider_class)

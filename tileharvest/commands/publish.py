@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,6 @@ from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.export.published_folder import Published, Scope

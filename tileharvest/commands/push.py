@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
+from zoneinfo import ZoneInfo
 
 from scrapy.commands import ScrapyCommand
 
@@ -18,9 +20,6 @@ from tileharvest.queue.port import pushed
 from tileharvest.tiles.questions import TILE_MARK
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from zoneinfo import ZoneInfo
-
     from tileharvest.commands.settings import QueueOwner
     from tileharvest.tiles.grid import Tile
 

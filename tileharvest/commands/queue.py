@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.commands.settings import QueueOwner
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.monitoring.overview import Overview

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
@@ -14,8 +15,6 @@ from tileharvest.maps.rates import NO_DELAY, parse_rate, rate_in_words
 from tileharvest.queue.controls import Controls, controls_of, set_rate
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.maps.rates import Delay
 
 _OWN: Final = "default"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,8 +15,6 @@ from tileharvest.monitoring.stats import outcomes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.spiders.tiles import TileSpider

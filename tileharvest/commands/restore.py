@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +16,6 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from datetime import date
-
     from tileharvest.export.restored_tree import Restored
 
 

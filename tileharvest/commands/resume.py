@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
@@ -13,8 +14,6 @@ from tileharvest.errors import program
 from tileharvest.queue.controls import resume
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.queue.port import RequestQueue
 
 

@@ -7,7 +7,7 @@ import importlib
 import logging
 import resource
 import signal
-import sys
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +19,6 @@ from tileharvest.maps.settings import described_map
 from tileharvest.spiders.log import WHOSE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-
     from scrapy import Spider
     from scrapy.crawler import Crawler, CrawlerProcessBase
 
@@ -40,12 +38,6 @@ its first request does not wait for a hundred beginnings."""
 
 _WAITING: Final = 10
 """The most maps under way for each place, waiting ones included. Each takes a megabyte of memory."""
-
-_FILES_BESIDES: Final = 150
-"""The open files of a process besides those of its maps. Most are connections to the history."""
-
-_FILES_OF_MAP: Final = 7
-"""The open files of a map: its queue, with SQLite's log and the log's index, and four connections."""
 
 
 class Runner:
@@ -73,11 +65,11 @@ class Runner:
         self._ended = ended
         self._arguments = dict(arguments)
         self._is_alone = is_alone
-        most = most_under_way()
-        if most < at_once:
-            say(f"`ulimit -n` lets this process open files for {most} maps at once, not for {at_once}")
         self._at_once = at_once
-        self._most = min(most, at_once if at_once == 1 else at_once * _WAITING)
+        # Each map has seven open files.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._crawlers: dict[str, Crawler] = {}
         self._under_way: dict[asyncio.Task[None], str] = {}
         self._beginning: asyncio.Task[None] | None = None
@@ -163,7 +155,8 @@ class Runner:
         under_way = len(self._crawlers)
         if self._at_once == 1:
             return under_way == 0
-        return under_way < self._most and under_way - len(self._progress.held_up()) < self._at_once
+        working = under_way - len(self._progress.held_up())
+        return working < self._at_once and under_way < self._at_once * _WAITING
 
     def _begin(self, name: str) -> None:
         self._crawlers[name] = self._process.create_crawler(self._spider_of(name))
@@ -196,20 +189,6 @@ class Runner:
         del self._crawlers[name]
         self._progress.remove(name)
         self._ended(name, crawler.spider)
-
-
-def most_under_way() -> int:
-    """Returns how many maps this process has open files for, at least 1.
-
-    Raises the process' limit of open files to the most that the system allows.
-    """
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        now = most
-    if now == resource.RLIM_INFINITY:
-        return sys.maxsize
-    return max(1, (now - _FILES_BESIDES) // _FILES_OF_MAP)
 
 
 def _call_at_signals(called: Callable[[], object], *later: Callable[[], object]) -> None:

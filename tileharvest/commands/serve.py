@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -18,8 +20,6 @@ from tileharvest.errors import program
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-    from collections.abc import AsyncIterator, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from scrapy.settings import BaseSettings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +18,6 @@ from tileharvest.maps.settings import all_maps, described_map, maps_file, settin
 from tileharvest.queue.port import QueueBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.history.database import History

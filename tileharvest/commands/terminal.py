@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from rich.cells import cell_len
 from rich.console import Console
 
 from tileharvest.errors import HIDDEN, ExitStatus, StoppedError, TileHarvestError, printable
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
 """A table's columns by their heads. The value is the key, or the function, that gives a cell of a row."""

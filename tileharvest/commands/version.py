@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from scrapy.commands import version as scrapys
 
 from tileharvest.commands.terminal import write_line
-
-if TYPE_CHECKING:
-    import argparse
 
 
 class Command(scrapys.Command):

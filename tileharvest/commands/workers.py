@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
@@ -14,8 +15,6 @@ from tileharvest.errors import ConfigurationError, duration_in_words, program
 from tileharvest.monitoring.overview import workers_as_plain
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from tileharvest.commands.terminal import Columns
 
 

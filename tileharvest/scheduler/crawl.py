@@ -152,15 +152,10 @@ class CrawlContext:
             return None
         return next((wait for wait in self._waits() if wait.is_long(now)), None)
 
-    def wait_but(self, told: str) -> Wait | None:
-        """Returns what `wait` returns, or None if that is the wait `told`."""
-        wait = self.wait()
-        return None if wait is None or wait.what == told else wait
-
     def say_wait(self) -> None:
         """Logs what holds the crawl up, once for each wait."""
-        wait = self.wait_but(self._told)
-        if wait is None:
+        wait = self.wait()
+        if wait is None or wait.what == self._told:
             return
         self._told = wait.what
         zone = UTC if self.harvest is None else self.harvest.description.zone_info

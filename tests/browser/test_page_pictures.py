@@ -97,6 +97,7 @@ def images_asked(between: Nginx) -> Callable[[], list[str]]:
     return images_asked
 
 
+_ASKED: Final = """() => performance.getEntriesByType("resource").map(({ name }) => name.split("/").at(-1))"""
 _LOADED: Final = """(names) => {
   const loaded = performance.getEntriesByType("resource").map(({ name }) => name);
   return names.every((name) => loaded.some((address) => address.endsWith(name)));
@@ -118,13 +119,16 @@ def test_a_level_that_is_not_kept_looks_like_the_one_that_was_published(
     assert len(seen.getcolors(384 * 384) or []) > 1000
 
 
-def test_a_screen_with_finer_pixels_shows_the_images_of_one_level_deeper(
+def test_a_screen_with_finer_pixels_shows_the_images_of_one_level_deeper_after_the_coarse_ones(
     new_screen: Callable[..., Screen], published_days: PublishedDays
 ) -> None:
     screen, middle = new_screen(device_scale_factor=2), Spot(COAST.x, COAST.y, -1)
     screen.open(middle, map="antworld", day=DAYS[3])
     square = screen.square(COAST, middle)
     assert (square.width, square.name) == (192, published_days.name(COAST, DAYS[3]))
+    asked = screen.page.evaluate(_ASKED)
+    coarse = published_days.name(tile(-1, COAST.x - 1, COAST.y - 1), DAYS[3])
+    assert asked.index(coarse) < asked.index(square.name)
 
 
 def test_growth_leaves_every_place_where_it_was(screen: Screen, shared_maps: Path, tmp_path: Path) -> None:

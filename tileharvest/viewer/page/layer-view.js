@@ -179,6 +179,23 @@ export class LayerView {
         for (const screen of screens) screen.count(-1);
       }
     })();
+    if (this.screen.finer < this.screen.finest) this.#sharpen(latest, () => this.showDays(day, look, shown));
+  }
+
+  /**
+   * Show the same pictures one level finer, after the coarse ones have been seen.
+   * @param {AbortController} latest @param {() => void} show
+   */
+  async #sharpen(latest, show) {
+    await this.idle();
+    const { screens } = this;
+    for (const screen of screens) screen.count(1);
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+    if (this.latest === latest) {
+      for (const screen of this.screens) screen.finer = screen.finest;
+      show();
+    }
+    for (const screen of screens) screen.count(-1);
   }
 
   /**
@@ -400,7 +417,9 @@ export class LayerView {
     this.moving = true;
     screen.fit([]);
     this.moving = false;
+    screen.count(1);
     const tiles = await this.#found().catch(() => []);
+    screen.count(-1);
     if (!screen.container.isConnected) return;
     screen.fit(tiles);
     const begun = this.outline.coarsestAtFirst(this.layer.name);
@@ -462,6 +481,7 @@ export class LayerView {
       part("second-map").hidden = false;
       this.second = this.#open("second-map");
       this.second.position = this.screen.position;
+      this.second.finer = this.screen.finer;
       this.screen.accompany(this.second);
       this.second.load({ pictures, other: null, drawing: null }, this.loading.signal).then((put) => put());
       this.second.heat = this.heat;

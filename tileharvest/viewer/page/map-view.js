@@ -54,7 +54,11 @@ export class MapView {
      * How many levels deeper the pictures are than the zoom. If tiles nest by more than two, a level is many more
      * pictures.
      */
-    this.finer = factor === 2 && window.devicePixelRatio >= FINE_SCREEN ? 1 : 0;
+    this.finest = factor === 2 && window.devicePixelRatio >= FINE_SCREEN ? 1 : 0;
+    /** Finer pictures are four times the bytes, so the first ones are coarse. */
+    this.finer = 0;
+    /** @type {any[]} layers of coarse pictures, which stay until the finer ones are loaded */
+    this.coarse = [];
     // Whole zooms of five times the size would be too far apart.
     const step = factor === 2 ? 1 : 0.5;
     // A square can be seen whole. Other layers may have many coarsest tiles, which can be made smaller to an eighth,
@@ -101,7 +105,7 @@ export class MapView {
     this.split = null;
     this.round = null;
     this.map.on("move zoom viewreset zoomend resize", () => this.#clip());
-    this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest - this.finer));
+    this.map.on("zoomend", () => container.classList.toggle("enlarged", this.map.getZoom() > deepest - this.finest));
     /** Whether the map is getting another size, which moves its middle by part of a pixel. */
     this.resizing = false;
     this.watcher = new ResizeObserver(() => {
@@ -121,15 +125,22 @@ export class MapView {
    * @returns {Promise<() => void>} shows all of it in one go
    */
   async load(scene, signal) {
-    const isFirst = Object.keys(this.layers).every((pane) => pane === "heat");
+    const isFirst = !this.isDrawn;
+    for (const [pane, layer] of Object.entries(this.layers)) {
+      if (pane === "heat" || layer.options.finer === this.finer) continue;
+      this.coarse.push(layer);
+      delete this.layers[pane];
+      this.#layer(pane, nothing, kindOf(pane));
+    }
     const puts = await Promise.all(Object.entries(scene).map(([pane, source]) => {
-      const kind = pane === "drawing" ? drawingLayer : pictureLayer;
+      const kind = kindOf(pane);
       if (isFirst || source === null) return () => this.#layer(pane, source, kind);
       if (!(pane in this.layers)) this.#layer(pane, nothing, kind);
       return this.layers[pane].load(source, signal);
     }));
     return () => {
       for (const put of puts) put();
+      for (const layer of this.coarse.splice(0)) layer.remove();
     };
   }
 
@@ -471,6 +482,11 @@ export class MapView {
     this.map.getPane("pictures").style.clipPath =
       `path(evenodd, "M${from.x} ${from.y}H${to.x}V${to.y}H${from.x}Z${circle}")`;
   }
+}
+
+/** @param {string} pane @returns {any} the kind of layer in it */
+function kindOf(pane) {
+  return pane === "drawing" ? drawingLayer : pictureLayer;
 }
 
 /** @param {string} words @param {() => void} showWhole @returns {HTMLElement} */

@@ -430,7 +430,7 @@ export class TimeMachine {
     } else if (mode === "difference") {
       lines.push(differenceLegend());
     }
-    if (heat) lines.push(element("p", {}, `${text("heat")}: ${rangeInWords(heat)}`));
+    if (heat) lines.push(element("p", {}, text("heatRange", { range: rangeInWords(heat) })));
     part("notice").replaceChildren(...lines);
     part("notice").hidden = lines.length === 0;
   }

@@ -52,6 +52,7 @@ export default {
   swipeHandle: "Border between the two days",
   swipeValue: "{percent} % {day}",
   heat: "Heat map",
+  heatRange: "Heat map: {range}",
   heatTitle: "Where it changed",
   heatFrom: "From",
   heatUntil: "To",

@@ -52,6 +52,7 @@ export default {
   swipeHandle: "两天之间的分界线",
   swipeValue: "{day} 占 {percent}%",
   heat: "热力图",
+  heatRange: "热力图：{range}",
   heatTitle: "哪里变了",
   heatFrom: "从",
   heatUntil: "到",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
@@ -44,7 +43,6 @@ def run_here(program: str, words: tuple[str, ...], environment: Mapping[str, str
     out, err, status = io.StringIO(), io.StringIO(), 0
     with (
         patch.object(sys, "argv", [program, *words]),
-        patch.object(logging, "_logRecordFactory", logging.getLogRecordFactory()),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

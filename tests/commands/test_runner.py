@@ -11,7 +11,7 @@ from tests.queue.driven import DAY, entry
 from tileharvest.commands.runner import Runner
 from tileharvest.queue.port import QueueBatch
 from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.spiders.log import WHOSE, PrintableRecord
+from tileharvest.spiders.log import WHOSE, PrintableLines
 
 
 class Progress:
@@ -54,11 +54,8 @@ def test_a_map_begins_while_there_is_a_place(
     assert tested._has_place() is has_place
 
 
-def test_the_thread_of_a_queue_knows_whose_it_is(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
     """There the filter says that it is full."""
-    monkeypatch.setattr("logging._logRecordFactory", PrintableRecord)
 
     async def overfill(name: str) -> None:
         WHOSE.set(name)
@@ -70,6 +67,7 @@ def test_the_thread_of_a_queue_knows_whose_it_is(
     async def both() -> None:
         await asyncio.gather(overfill("one"), overfill("other"))
 
-    asyncio.run(both())
+    with caplog.filtering(PrintableLines()):
+        asyncio.run(both())
     told = [line.partition(": the filter of seen requests is full")[0] for line in caplog.messages]
     assert sorted(told) == ["map 'one'", "map 'other'"]

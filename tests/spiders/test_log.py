@@ -11,7 +11,7 @@ from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from tileharvest.spiders.log import WHOSE, PrintableRecord, QuietLogFormatter
+from tileharvest.spiders.log import WHOSE, PrintableLines, QuietLogFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +21,10 @@ SHOWN = "\\x1b[2Jgnp.\\u202e\\nERROR: forged"
 
 
 @pytest.fixture
-def _printable() -> Iterator[None]:
-    before = logging.getLogRecordFactory()
-    logging.setLogRecordFactory(PrintableRecord)
-    yield
-    logging.setLogRecordFactory(before)
+def _printable(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    lines = PrintableLines()
+    with caplog.filtering(lines):
+        yield
 
 
 @pytest.mark.usefixtures("_printable")

@@ -109,7 +109,6 @@ class ProjectCommand:
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)  # type: ignore[misc]
-        write_printable_lines()
         if self.log_level is not None:
             quieten(self.settings, self.log_level)
         # Mistakes are reported before Scrapy makes a crawler process, which writes to the log.
@@ -124,6 +123,7 @@ class ProjectCommand:
             sys.exit(self.exitcode)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        write_printable_lines()
         with failing_clearly(self):
             self.answer(opts)
 

@@ -49,34 +49,27 @@ WHOSE: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
 Tasks and callbacks inherit it from their maker."""
 
 
-class PrintableRecord(logging.LogRecord):
-    """A line of the log that any terminal can show, whatever a site has written into it.
+class PrintableLines(logging.Filter):
+    """Makes of each line one that any terminal can show, whatever a site has written into it.
 
     A message of Scrapy's, such as its settings, and a traceback keep their lines. All others become one line.
-    A line names the map of `WHOSE`, unless its text names that map already. Scrapy makes its handler anew for
-    each crawler, so the handler cannot add the name.
+    A line names the map of `WHOSE`, unless its text names that map already. A line that has passed before
+    stays as it is.
     """
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        # Kept now, because another thread may write the line.
-        self.whose = WHOSE.get()
+    def filter(self, record: logging.LogRecord) -> bool:
+        message, whose = record.getMessage(), WHOSE.get()
+        message = _printable_lines(message) if record.name.startswith("scrapy.") else printable(message)
+        if whose is not None and f"map '{whose}'" not in message:
+            message = f"map '{whose}': {message}"
+        record.msg, record.args = message, ()
+        if record.exc_info:
+            traceback = record.exc_text or logging.Formatter().formatException(record.exc_info)
+            record.exc_text = _printable_lines(traceback)
+        return True
 
-    @property
-    def exc_text(self) -> str | None:
-        """The traceback, as a formatter has written it."""
-        return self._traceback
 
-    @exc_text.setter
-    def exc_text(self, text: str | None) -> None:
-        self._traceback = None if text is None else _printable_lines(text)
-
-    def getMessage(self) -> str:  # noqa: N802 - the library's name
-        """Python calls this only for lines that are written."""
-        message = super().getMessage()
-        message = _printable_lines(message) if self.name.startswith("scrapy.") else printable(message)
-        whose = f"map '{self.whose}'"
-        return message if self.whose is None or whose in message else f"{whose}: {message}"
+_LINES: Final = PrintableLines()
 
 
 def _printable_lines(text: str) -> str:
@@ -84,6 +77,7 @@ def _printable_lines(text: str) -> str:
 
 
 def write_printable_lines() -> None:
-    """Lets all loggers of the process write such lines."""
-    if logging.getLogRecordFactory() is logging.LogRecord:
-        logging.setLogRecordFactory(PrintableRecord)
+    """Lets the handlers of the process's log write such lines. Scrapy makes its handler anew for each
+    crawler, before it makes the spider."""
+    for handler in logging.root.handlers:
+        handler.addFilter(_LINES)

@@ -7,7 +7,6 @@ from urllib.request import getproxies
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from tileharvest.spiders.log import write_printable_lines
 from tileharvest.tiles.images import MOST_BYTES
 
 if TYPE_CHECKING:
@@ -80,7 +79,6 @@ def suit_tiles(settings: BaseSettings) -> None:
 
     Call it from `update_settings`, after that of the class above.
     """
-    write_printable_lines()
     for name, components in _COMPONENTS.items():
         # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
         priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)

@@ -14,6 +14,7 @@ from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.fetch import expect_near, fetch_with
+from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.settings import suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
 
@@ -40,6 +41,7 @@ class SiteProbeSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        write_printable_lines()
         spider = super().from_crawler(crawler, *args, **kwargs)
         # Not weaker: the contact is added to what the command line says.
         crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")

@@ -90,18 +90,18 @@ class KnownBlock(msgspec.Struct, frozen=True):
         return self.outcomes.get(Outcome.FAILED, 0)
 
 
-class FoundBlock(msgspec.Struct, frozen=True):
+class FoundBlock(msgspec.Struct):
     """What a harvest found in a block, with all that recording it needs."""
 
-    outcomes: Mapping[Outcome, int]
+    outcomes: dict[Outcome, int] = {}
     """A mask for each outcome. No tile is in two of them; tiles that were not asked are in none."""
-    images: Mapping[int, Image] = {}
+    images: dict[int, Image] = {}
     """The images of new versions, for exactly the tiles that are `add`, `upd` or `rep`."""
-    validators: Mapping[int, Validator] = {}
+    validators: dict[int, Validator] = {}
     """The validators of the GET answers of tiles with an image, and of those that are `nMod`."""
-    reasons: Mapping[int, str] = {}
+    reasons: dict[int, str] = {}
     """For exactly the failed tiles the reason, in a line for a person."""
-    seen: Mapping[int, Validator] = {}
+    seen: dict[int, Validator] = {}
     """What the walk is to remember. An empty validator stands for a tile that is not there."""
     skips: int = 0
     """The unchanged tiles below which nothing is asked."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -12,7 +11,6 @@ from msgspec.structs import replace
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.harvest.walks import located
-from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.scheduler.crawl import harvest_of
@@ -43,11 +41,11 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.tiles.block import Block
+    from tileharvest.history.blocks import FoundBlock
     from tileharvest.tiles.questions import Asked
     from tileharvest.tiles.results import Step
     from tileharvest.tiles.verdict import NextStep, Verdict
-    from tileharvest.tiles.versions import Image, Validator, Version
+    from tileharvest.tiles.versions import Version
 
 
 _logger = logging.getLogger(__name__)
@@ -87,7 +85,7 @@ class DiffMiddleware:
         if is_asked_once and request.attempt == 1 and not request.was_leased:
             request.leave_out(known.asked)
         if not len(request.block):
-            return BlockResponse(request.url, request=request, findings=Findings(FoundBlock({})))
+            return BlockResponse(request.url, request=request, findings=Findings())
         if request.method == "HEAD":
             request.conditions = {
                 bit: headers
@@ -133,17 +131,17 @@ class DiffMiddleware:
             # A lease on the block was lost, so what lies below may have been asked before it.
             is_late = asked.late or await self._harvest.has_gone_below(request.block)
             asked = replace(asked, again=True, late=is_late)
-        judgement = _Judgement(request.block)
-        judge = self._judge_of(judgement, request, response.gets, asked)
+        findings = Findings(left=request.block.mask & ~response.asked)
+        judge = self._judge_of(findings, request, response.gets, asked)
         for bit, answer in response.answers.items():
             failure = self._failure(answer)
             if failure is not None:
-                self._fail(judgement, bit, failure, request.attempt)
+                self._fail(findings, bit, failure, request.attempt)
             else:
                 assert isinstance(answer, Answer)
                 judge(bit, answer)
-        await self._after(judgement, request, response)
-        response.findings = judgement.findings(response.asked)
+        await self._after(findings, request, response)
+        response.findings = findings
         return response
 
     def _failure(self, answer: Answer | Exception) -> _Failure | None:
@@ -161,19 +159,19 @@ class DiffMiddleware:
             return None
         return _Failure(answer.phrase, (seconds or 0.0) <= self._longest, seconds)
 
-    def _fail(self, judgement: _Judgement, bit: int, failure: _Failure, attempt: int) -> None:
+    def _fail(self, findings: Findings, bit: int, failure: _Failure, attempt: int) -> None:
         if failure.may_pass and attempt < self._attempts:
-            judgement.again |= 1 << bit
-            judgement.pause = max(judgement.pause, pause_before(attempt + 1, self._pause, failure.seconds))
+            findings.again |= 1 << bit
+            findings.pause = max(findings.pause, pause_before(attempt + 1, self._pause, failure.seconds))
         else:
-            judgement.fail(bit, with_attempts(failure.reason, attempt))
+            _note_failure(findings.found, bit, with_attempts(failure.reason, attempt))
 
     def _judge_of(
-        self, judgement: _Judgement, request: BlockRequest, gets: int, asked: Asked
+        self, findings: Findings, request: BlockRequest, gets: int, asked: Asked
     ) -> Callable[[int, Answer], None]:
         """Returns a function that judges the answer about a bit's tile, given what the history knows of it.
         `gets` are the tiles that were asked by GET."""
-        harvest, block, known = self._harvest, judgement.block, request.known
+        harvest, block, known = self._harvest, request.block, request.known
         layer, walk = block.layer, harvest.layers[block.layer].walk
         is_kept, is_pruned = block.zoom in walk.kept_zooms, block.layer in harvest.walks.pruned
 
@@ -189,28 +187,28 @@ class DiffMiddleware:
             else:
                 verdict = harvest.judged(answer, latest, layer)
             if isinstance(verdict, str):
-                judgement.gets |= 1 << bit
+                findings.gets |= 1 << bit
             elif verdict.outcome is Outcome.FAILED:
-                judgement.fail(bit, with_attempts(verdict.reason or "", request.attempt))
+                _note_failure(findings.found, bit, with_attempts(verdict.reason or "", request.attempt))
             else:
                 mark = known.remembered.get(bit)
                 step = walk.step(tile, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
-                judgement.add(bit, verdict, answer, step, latest)
+                _note(findings, bit, verdict, answer, step, latest)
 
         return judge
 
-    async def _after(self, judgement: _Judgement, request: BlockRequest, response: BlockResponse) -> None:
+    async def _after(self, findings: Findings, request: BlockRequest, response: BlockResponse) -> None:
         """Does what a few tiles need beyond their verdicts: the walk goes on below a failed tile if anything
         is known there, and an image that may be damaged in the store is put there again."""
-        harvest, block = self._harvest, judgement.block
-        for bit in judgement.reasons:
+        harvest, block, found = self._harvest, request.block, findings.found
+        for bit in found.reasons:
             if await harvest.knows_below(block.layer, block.tile(bit)):
-                judgement.there |= 1 << bit
-        for bit in bits_of(judgement.outcomes.get(Outcome.NOT_MODIFIED, 0)):
+                findings.there |= 1 << bit
+        for bit in bits_of(found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
             answer = response.answers[bit]
             assert isinstance(answer, Answer)
             latest, late = request.known.versions[bit], request.asked.late
-            await harvest.mend(latest, judgement.validators.get(bit), answer.body, late=late)
+            await harvest.mend(latest, found.validators.get(bit), answer.body, late=late)
 
 
 class _Failure(NamedTuple):
@@ -223,61 +221,27 @@ class _Failure(NamedTuple):
     """After how many seconds, if the server has said so."""
 
 
-class _Judgement:
-    """What was found of a block's tiles so far."""
+def _note(
+    findings: Findings, bit: int, verdict: Verdict, answer: Answer, step: Step, latest: Version | None
+) -> None:
+    """Adds what was found for a bit's tile."""
+    found = findings.found
+    found.outcomes[verdict.outcome] = found.outcomes.get(verdict.outcome, 0) | 1 << bit
+    if verdict.image is not None:
+        found.images[bit] = verdict.image
+        findings.bodies[verdict.image] = answer.body
+    if verdict.validator is not None:
+        found.validators[bit] = verdict.validator
+    if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
+        findings.spared_bytes += latest.image.size
+    found.is_kept = step.is_kept
+    found.doubts |= step.doubts << bit
+    if step.seen is not None:
+        found.seen[bit] = step.seen
+    found.skips |= step.skips << bit
+    findings.there |= (verdict.outcome in THERE) << bit
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
-        self.outcomes: defaultdict[Outcome, int] = defaultdict(int)
-        self.images: dict[int, Image] = {}
-        self.bodies: dict[Image, bytes] = {}
-        self.validators: dict[int, Validator] = {}
-        self.reasons: dict[int, str] = {}
-        self.seen: dict[int, Validator] = {}
-        self.skips = self.doubts = self.gets = self.again = self.there = 0
-        self.pause, self.spared_bytes = 0.0, 0
-        self.is_kept = True
 
-    def add(self, bit: int, verdict: Verdict, answer: Answer, step: Step, latest: Version | None) -> None:
-        self.outcomes[verdict.outcome] |= 1 << bit
-        if verdict.image is not None:
-            self.images[bit] = verdict.image
-            self.bodies[verdict.image] = answer.body
-        if verdict.validator is not None:
-            self.validators[bit] = verdict.validator
-        if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-            self.spared_bytes += latest.image.size
-        self.is_kept = step.is_kept
-        self.skips |= step.skips << bit
-        self.doubts |= step.doubts << bit
-        if step.seen is not None:
-            self.seen[bit] = step.seen
-        self.there |= (verdict.outcome in THERE) << bit
-
-    def fail(self, bit: int, reason: str) -> None:
-        self.outcomes[Outcome.FAILED] |= 1 << bit
-        self.reasons[bit] = reason
-
-    def findings(self, asked: int) -> Findings:
-        """Returns all that was found. `asked` has the tiles that have an answer or a failure."""
-        found = FoundBlock(
-            outcomes=dict(self.outcomes),
-            images=self.images,
-            validators=self.validators,
-            reasons=self.reasons,
-            seen=self.seen,
-            skips=self.skips,
-            doubts=self.doubts,
-            is_kept=self.is_kept,
-        )
-        return Findings(
-            found,
-            bodies=self.bodies,
-            gets=self.gets,
-            again=self.again,
-            pause=self.pause,
-            left=self.block.mask & ~asked,
-            there=self.there,
-            skips=self.skips,
-            spared_bytes=self.spared_bytes,
-        )
+def _note_failure(found: FoundBlock, bit: int, reason: str) -> None:
+    found.outcomes[Outcome.FAILED] = found.outcomes.get(Outcome.FAILED, 0) | 1 << bit
+    found.reasons[bit] = reason

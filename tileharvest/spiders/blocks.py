@@ -146,11 +146,11 @@ class BlockResponse(Response):
         return mask_of(self.answers)
 
 
-class Findings(msgspec.Struct, frozen=True):
+class Findings(msgspec.Struct):
     """What the answers to a block mean: what is recorded, and what follows. Masks are those of the block."""
 
-    found: FoundBlock
-    bodies: Mapping[Image, bytes] = {}
+    found: FoundBlock = msgspec.field(default_factory=FoundBlock)
+    bodies: dict[Image, bytes] = {}
     """The bytes of the images of new versions."""
     gets: int = 0
     """The tiles that are fetched next, because a HEAD did not settle their outcome."""
@@ -162,8 +162,6 @@ class Findings(msgspec.Struct, frozen=True):
     """The tiles that were not asked, because the block was cut short."""
     there: int = 0
     """The tiles that are there, or may be. The walk goes on beside them, if it goes sideways."""
-    skips: int = 0
-    """The tiles among these below which nothing is asked."""
     spared_bytes: int = 0
     """The bytes of known images that were not fetched, because their tiles have not changed."""
 

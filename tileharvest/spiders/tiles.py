@@ -43,6 +43,7 @@ from tileharvest.spiders.blocks import (
     Findings,
 )
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
+from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.settings import behave, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
 from tileharvest.tiles.block import blocks_of
@@ -155,6 +156,7 @@ class TileSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        write_printable_lines()
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl = crawl = crawl_of(crawler)
         crawl.arguments = kwargs
@@ -279,7 +281,7 @@ class TileSpider(Spider):
         if harvest.is_pushed:
             return
         walk = harvest.layers[name].walk
-        there, followed = block.only(findings.there), block.only(findings.there & ~findings.skips)
+        there, followed = block.only(findings.there), block.only(findings.there & ~findings.found.skips)
         wanted = [] if followed is None else [(one, asked.below) for one in walk.blocks_below(followed)]
         if there is not None and walk.goes_sideways and block.zoom == walk.top:
             beside = [tile for _, one in there.tiles() for tile in walk.pyramid.beside(one)]

@@ -132,9 +132,6 @@ HOST_CONCURRENCY = 0
 """The most requests that all maps of a host together may have on the way at the same time. 0 means that
 maps.toml decides."""
 
-STORE_DELAY: float | list[float] = 0
-"""Seconds that each process waits between storing two images, in the form of DELAY."""
-
 QUIET_HOURS: list[str] = []
 """Hours of the map's time zone in which nothing is asked, such as ["18:00-23:00"]."""
 

@@ -15,7 +15,6 @@ import pytest
 
 from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
-from tests.end_to_end.real_maps import SMALL
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
 
@@ -166,11 +165,6 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
         clock.set(23, 30)
         assert process.wait(240) == 0
     assert len(project.versions()) == len(Rendering(tmp_path / "site", 5).paths())
-
-
-def test_what_brings_no_image_does_not_wait_to_be_stored(project: Project, harvested_map: Rendering) -> None:
-    report = project.harvest(SMALL, "2016-10-07", "-s", "STORE_DELAY=30")
-    assert report["counts"]["ign"] == len(harvested_map.paths())
 
 
 def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(

@@ -46,7 +46,6 @@ def quiet(hours: str) -> tuple[QuietHours, ...]:
     ("setting", "value", "toml", "name", "of_setting", "of_map"),
     [
         ("DELAY", "[0.1, 0.3]", "delay = 2", "gap", Delay(0.1, 0.3), Delay.of(2.0)),
-        ("STORE_DELAY", "0.1", "store_delay = [1, 2]", "store_gap", Delay.of(0.1), Delay(1.0, 2.0)),
         (
             "QUIET_HOURS",
             '["8:00-9:00"]',
@@ -82,7 +81,7 @@ def test_the_command_line_goes_before_the_map_and_the_map_before_the_settings(
 
 def test_without_a_word_a_map_is_asked_without_gaps_and_limits(settings: Settings) -> None:
     found = owed(settings)
-    assert (found.gap, found.host_gap, found.store_gap, found.quiet) == (NO_DELAY, NO_DELAY, NO_DELAY, ())
+    assert (found.gap, found.host_gap, found.quiet) == (NO_DELAY, NO_DELAY, ())
     assert (found.budget, found.daily_budget, found.min_free) == (Budget(), Budget(), None)
     assert (found.autothrottle, found.robots) == (False, True)
 

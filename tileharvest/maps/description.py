@@ -52,7 +52,6 @@ EXAMPLES: Final = {
     "concurrency": "concurrency = 4",
     "requests_per_second": "requests_per_second = 5",
     "delay": "delay = 0.5 or delay = [0.2, 0.8]",
-    "store_delay": "store_delay = 0.1 or store_delay = [0.05, 0.2]",
     "autothrottle": "autothrottle = true",
     "quiet_hours": 'quiet_hours = "18:00-23:00"',
     "quiet_rate": 'quiet_rate = "10/min"',
@@ -204,8 +203,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The seconds from the start of one request to the start of the next, of all workers together.
 
     If two numbers are given, each gap is drawn between them. None means that the settings decide."""
-    store_delay: float | tuple[float, float] | None = None
-    """Seconds that each worker leaves between storing one image and storing the next."""
     autothrottle: bool | None = None
     """Whether Scrapy's AutoThrottle slows down for a host that answers slowly."""
     quiet_hours: str | tuple[str, ...] | None = None
@@ -417,7 +414,6 @@ def _check_plain_tiles(description: MapDescription) -> None:
 def _check_politeness(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
     _check_read(description, "delay", lambda entry: entry.gap)
-    _check_read(description.store_delay, "store_delay", Delay.of)
     _check_read(description, "quiet_hours", lambda entry: entry.quiet)
     _check_read(description.quiet_rate, "quiet_rate", parse_rate)
     _check_read(description.max_tile_bytes, "max_tile_bytes", parse_size)

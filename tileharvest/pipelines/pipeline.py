@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from math import inf
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from itemadapter import ItemAdapter
 from itemadapter.adapter import AdapterInterface
@@ -14,8 +11,6 @@ from msgspec.structs import replace
 from scrapy.exceptions import DropItem
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.maps.rates import NO_DELAY
-from tileharvest.politeness.waits import noted
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 
 if TYPE_CHECKING:
@@ -24,12 +19,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.maps.rates import Delay
     from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.blocks import BlockResult
-
-_LOOK: Final = 0.5
-"""Seconds between two looks whether the harvest is about to end."""
 
 
 class StructAdapter(AdapterInterface):
@@ -71,22 +62,15 @@ class HistoryPipeline:
     A result that cannot be kept ends the harvest.
     """
 
-    def __init__(self, crawl: CrawlContext, harvest: Harvest, gap: Delay) -> None:
-        """`gap` is the pause between the storing of one image and that of the next."""
+    def __init__(self, crawl: CrawlContext, harvest: Harvest) -> None:
         self._crawl = crawl
         self._harvest = harvest
-        self._gap = gap
-        self._next = -inf
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        crawl, harvest = crawl_of(crawler), harvest_of(crawler)
-        return cls(crawl, harvest, crawl.rules.store_gap if crawl.rules else NO_DELAY)
+        return cls(crawl_of(crawler), harvest_of(crawler))
 
     async def process_item(self, item: BlockResult) -> BlockResult:
-        if self._gap:
-            for _ in item.bodies:
-                await self._turn()
         self._harvest.cost_meter.spared_bytes += item.spared_bytes
         try:
             await self._harvest.keep(item.block, item.found, item.bodies, again=item.again)
@@ -95,12 +79,3 @@ class HistoryPipeline:
             raise DropItem(f"not kept: {item.block}", log_level="DEBUG") from None
         # The bytes are stored. Feeds and further pipelines get what JSON can hold.
         return replace(item, bodies={})
-
-    async def _turn(self) -> None:
-        clock = asyncio.get_running_loop().time
-        begin = max(clock(), self._next)
-        self._next = begin + self._gap.draw(random.random())  # noqa: S311 - no secret
-        # A harvest that ends stores what it has at once: nobody is to wait for that.
-        with noted(self._crawl.waits, "the next turn to store an image", begin - clock()):
-            while (left := begin - clock()) > 0 and not self._crawl.is_ending:  # noqa: ASYNC110 - no event
-                await asyncio.sleep(min(left, _LOOK))

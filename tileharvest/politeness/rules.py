@@ -36,8 +36,6 @@ class Rules:
     )
     """Returns the concurrency and the gap of another host, which a request of this map shares with all maps
     of that host."""
-    store_gap: Delay = NO_DELAY
-    """The gap between the storing of two images, for each worker."""
     autothrottle: bool = False
     quiet: tuple[QuietHours, ...] = ()
     quiet_gap: Delay | None = None

@@ -40,7 +40,6 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     file = maps_file(settings)
     maps = maps_at(file, description.host) if file.exists() else [description]
     host_concurrency, host_gap = _limits(settings, description.host, most_generous(maps))
-    store_delay = description.store_delay
     said = partial(_said, settings)
     hours_without_requests(settings, description)
     return Rules(
@@ -50,7 +49,6 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
         host_concurrency=host_concurrency,
         host_gap=host_gap,
         limits_at=partial(_limits_at, settings, description),
-        store_gap=said("STORE_DELAY", None if store_delay is None else Delay.of(store_delay), _gap),
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
         quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),

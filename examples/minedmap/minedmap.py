@@ -2,7 +2,8 @@
 
 import msgspec
 
-from tileharvest.renderers.columns import ColumnAddresses
+from tileharvest.maps.template import Template
+from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -33,11 +34,12 @@ class MinedMap(Renderer):
         depth = len(info.mipmaps)
         rows = [(-n, *row) for n, mipmap in enumerate(info.mipmaps) for row in mipmap.regions.items()]
         tiles = ListedTiles(Tile.at(zoom, column, row) for zoom, row, columns in rows for column in columns)
+        template = Template(f"{found.folder}map/{{z}}/r.{{x}}.{{y}}.png")
         layer = Layer(
             name="map",
             pyramid=Pyramid.listed(depth, tiles),
             image_extension="png",
-            addresses=ColumnAddresses(f"{found.folder}map", "/{zoom}/r.{x}.{y}.png", depth),
+            addresses=TemplateAddresses(template, depth, step=-1),
             tile_size=(512, 512),
             projection=Projection.from_above(512),
             spawn=(info.spawn["x"], 64, info.spawn["z"]),

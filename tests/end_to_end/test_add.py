@@ -70,7 +70,6 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
     assert json.loads(done.stdout) == {
         "map": "mine",
         "renderer": "overviewer",
-        "probed": False,
         "refused": [],
         "layers": [{"layer": LAYER, "depth": SMALL_DEPTH, "extension": "png", "world": "world"}],
         "forbidden": None,

@@ -18,8 +18,8 @@ from tileharvest.errors import BudgetError
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import Template
+from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.site import Site
-from tileharvest.renderers.xyz import TemplateAddresses
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -42,7 +42,7 @@ MOST_HISTORY: Final = 1_000
 
 def canvas(side: int) -> Site:
     area = TileRange.between(Tile.at(0, 0, 0), Tile.at(0, side - 1, side - 1))
-    addresses = TemplateAddresses(Template("http://canvas.example.net/{x}/{y}.png"), 11)
+    addresses = TemplateAddresses(Template("http://canvas.example.net/{x}/{y}.png"), 1, 11)
     return Site("xyz", (Layer(LAYER, Pyramid(1, area=area), "png", addresses, tile_size=(4, 4)),))
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.renderers.sites import PAGE
+from tileharvest.maps.template import Template
 from tileharvest.renderers.bluemap import LowresAddresses
-from tileharvest.renderers.columns import ColumnAddresses
+from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.dynmap import DynmapAddresses
 from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.unmined import UnminedAddresses
@@ -24,8 +25,8 @@ ADDRESSES: Final[dict[str, Addresses]] = {
     "mapcrafter": QuadtreeAddresses(FOLDER, 12, "png", first_digit=1),
     "dynmap": DynmapAddresses(FOLDER, 6, "png"),
     "bluemap": LowresAddresses(FOLDER, 3),
-    "squaremap": ColumnAddresses(FOLDER, "/{zoom}/{x}_{y}.png", 4, deepest=3, step=1),
-    "pl3xmap": ColumnAddresses(FOLDER, "/{zoom}/basic/{x}_{y}.png", 4),
+    "squaremap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/{{x}}_{{y}}.png"), 4, 3),
+    "pl3xmap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/basic/{{x}}_{{y}}.png"), 4, step=-1),
     "unmined": UnminedAddresses(FOLDER, "jpeg"),
 }
 

@@ -1,4 +1,4 @@
-"""Overviewer's configurations as found on real sites, and sites without one."""
+"""Overviewer's configurations as found on real sites."""
 
 from fractions import Fraction
 
@@ -6,13 +6,10 @@ import pytest
 
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.overviewer import parse_config, probe_depth, projection_of
-from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.overviewer import parse_config, projection_of
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
 
 PAGE = "https://map.example.net/world/"
 CONFIG = f"{PAGE}overviewerConfig.js"
@@ -140,9 +137,7 @@ def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(run, layer
         (("night",), MINIMAL, ConfigurationError, "no layer 'night'; it has: day, ores, caves"),
         ((), MINIMAL.replace('Overlay": false', 'Overlay": true'), SiteError, "no layer but overlays"),
         ((), Fetched(503), SiteError, "answers 503"),
-        # Without configuration.
-        ((), None, SiteError, "needs the names of its layers"),
-        (("day",), None, SiteError, "is the address right, or has the map moved"),
+        ((), None, SiteError, "is the address right"),
     ],
 )
 def test_a_site_without_the_layers_is_refused(run, layers, answers, error, message):
@@ -155,60 +150,6 @@ def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):
     moved = Fetched(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
     site = run(probe(described(), FakeSite({CONFIG: moved})))
     assert site.layers[0].addresses.folder == "https://new.example.net/w/day"
-
-
-def tiles_of(*paths: str, extension: str = "png") -> FakeSite:
-    return FakeSite({f"{PAGE}day{path}.{extension}": Fetched(200) for path in paths})
-
-
-def test_without_configuration_the_depth_is_probed(run):
-    site = run(probe(described(layers=("day",)), tiles_of("/1", "/1/2", "/1/2/2")))
-    assert site.probed
-    addresses = QuadtreeAddresses(f"{PAGE}day", 3, "png")
-    assert site.layers == (
-        Layer("day", Pyramid(3), "png", addresses, tells_size=False, projection=projection_of(384, 0)),
-    )
-
-
-@pytest.mark.parametrize(
-    ("keys", "site", "found"),
-    [
-        ({}, tiles_of("/0", "/0/3", extension="webp"), (2, "webp")),
-        ({"depth": 9}, tiles_of("/1", extension="jpg"), (9, "jpg")),
-    ],
-)
-def test_the_kind_of_image_is_probed_too_and_a_depth_in_maps_toml_is_taken_on_its_word(
-    run, keys, site, found
-):
-    (layer,) = run(probe(described(layers=("day",), **keys), site)).layers
-    assert (layer.depth, layer.image_extension) == found
-
-
-def test_probing_asks_by_get_where_head_is_refused(run):
-    there = tiles_of("/1")
-
-    async def refusing(method: str, url: str) -> Fetched:
-        return Fetched(405) if method == "HEAD" else await there(method, url)
-
-    assert run(probe(described(layers=("day",)), refusing)).layers[0].depth == 1
-
-
-@pytest.mark.parametrize(
-    ("missing", "depth"),
-    [
-        ({"/1/2/2"}, 9),
-        ({"/1/2/2", "/0/3/3", "/2"}, 9),
-        # As on a real map, whose top is sparse.
-        ({"/1/2/2", "/0/3/3", "/2/1/1", "/3/0/0"}, 9),
-        ({"/0", "/2", "/3", "/1/2", "/1/0", "/1/3", "/1/1/2"}, 9),
-        ({"/0", "/1", "/2", "/3"}, 0),
-    ],
-)
-def test_depth_is_found_wherever_there_is_a_tile(run, missing, depth):
-    async def is_there(path: str) -> bool:
-        return path.count("/") <= 9 and path not in missing
-
-    assert run(probe_depth(is_there)) == depth
 
 
 @pytest.mark.parametrize("north", range(4))

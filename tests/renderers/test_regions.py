@@ -11,10 +11,8 @@ import pytest
 from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.pl3xmap import Pl3xMap
-from tileharvest.renderers.regions import BLOCKS, Place, endless_pyramid
+from tileharvest.renderers.regions import BLOCKS, Pl3xMap, Place, Squaremap, endless_pyramid
 from tileharvest.renderers.site import Fetched, UnrecognisedError
-from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
 

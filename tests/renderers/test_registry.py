@@ -13,7 +13,7 @@ from tests.renderers.unmined_exports import bitmap, properties
 from tests.servers.minedmap import EXAMPLE, install
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, installed, probe
-from tileharvest.renderers.site import Fetched, UnrecognisedError
+from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.unmined import PROPERTIES_FILE, REGIONS_FILE
 
 if TYPE_CHECKING:
@@ -86,17 +86,3 @@ def test_a_page_in_place_of_a_configuration_is_not_taken_for_one(tmp_path: Path)
     }
     assert found_at(f"{PAGE}index.php", squaremap) == "squaremap"
     assert found_at(PAGE, unmined) == "unmined"
-
-
-def test_a_host_that_has_something_at_every_address_has_no_map() -> None:
-    with pytest.raises(UnrecognisedError, match="has something at every address"):
-        asyncio.run(
-            probe(
-                MapDescription(name="m", url=PAGE, renderer="overviewer", layers=("day",)),
-                lambda _, url: _answer(Fetched(200, b"<html>", url)),
-            )
-        )
-
-
-async def _answer(answer: Fetched) -> Fetched:
-    return answer

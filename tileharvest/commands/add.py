@@ -60,7 +60,6 @@ class Command(ProjectCommand, ScrapyCommand):
         "--canvas": value("how many tiles a canvas of one zoom has, such as 2048x2048", _size, metavar="WxH"),
         "--around": value("keep a region of plain tiles around the place of a share link", metavar="LINK"),
         "--size": value("the size of that region in tiles, such as 40x30", _size, metavar="WxH"),
-        "--depth": value("the number of levels, of a site of Overviewer without a configuration", int),
         "--layer": value("keep this layer only; may be repeated", action="append"),
         "--permitted": switch("the map's owner has allowed it: obey no robots.txt there (robots = false)"),
         "--contact": value("mail address or web page by which the map's owner reaches you"),
@@ -77,7 +76,7 @@ class Command(ProjectCommand, ScrapyCommand):
         entry: dict[str, Any] = {"url": opts.url}
         if opts.renderer:
             entry["renderer"] = renderer_named(opts.renderer).name
-        reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms, "depth": opts.depth}
+        reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms}
         entry |= {key: value for key, value in reach.items() if value is not None}
         if opts.canvas:
             # A share link names latitude and longitude.
@@ -193,7 +192,6 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
     return {
         "map": name,
         "renderer": site.renderer,
-        "probed": site.probed,
         "notes": list(site.notes),
         "refused": list(site.refused),
         "layers": [
@@ -214,7 +212,5 @@ def _write(name: str, file: str, site: Site) -> None:
     write_line(f"added map '{name}' to {file}: a map of {renderer_named(site.renderer).title}")
     for layer in site.layers:
         write_line(f"  layer {layer.name}: depth {layer.depth}, {layer.image_extension}")
-    if site.probed:
-        write_line("  the site has no configuration: depths were found by asking for tiles")
     for note in site.notes:
         write_line(f"  {note}")

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import time
 
-MOST_LEVELS: Final = 30
-"""The most levels of a layer. A square of 2^30 tiles of 384 pixels is wider than a Minecraft world at any
-rotation."""
-
 EXAMPLES: Final = {
     "url": 'url = "https://map.example.net/world/"',
     "renderer": 'renderer = "overviewer"',
@@ -41,7 +37,6 @@ EXAMPLES: Final = {
     "bounds": "bounds = [5.9, 45.8, 10.5, 47.8] or bounds = {zoom = 5, x = [0, 31], y = [0, 31]}",
     "site_zooms": "site_zooms = [4, 9]",
     "canvas": "canvas = {tiles = [2048, 2048], tile = 1000}",
-    "depth": "depth = 9",
     "blank": 'blank = ["356a192b7913b04c54574d18c28d46e6395428ab"]',
     "zones": "zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]",
     "timezone": 'timezone = "Europe/Berlin"',
@@ -176,9 +171,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     None means that the site tells them."""
     canvas: Canvas | None = None
     """The size of a shared picture of one zoom, whose addresses do not name a zoom."""
-    depth: int | None = None
-    """The number of zoom levels of a site without a configuration. None means that it is found out by asking
-    for tiles."""
     blank: tuple[str, ...] = ()
     """The sha1 of images that the site sends for missing tiles."""
     zones: tuple[Zone, ...] = ()
@@ -275,8 +267,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 f"{coarsest} is deeper than {deepest}, and the coarsest comes first",
             )
             _check(deepest <= 0, "zooms", f"{deepest} is deeper than 0, the deepest zoom")
-        most = f"a layer has 1 to {MOST_LEVELS} levels"
-        _check(self.depth is None or 1 <= self.depth <= MOST_LEVELS, "depth", f"{self.depth} is none: {most}")
         _check(self.concurrency >= 1, "concurrency", _no_work(self.concurrency))
         _check_rate(self.requests_per_second)
         _check_politeness(self)

@@ -24,8 +24,8 @@ _HOSTS: Final = re.compile(r"\{(?:s|switch:([^{},]+)[^{}]*|([a-z0-9])-[a-z0-9])\
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _NAMES: Final = {"z": "z", "zoom": "z", "x": "x", "y": "y", "-y": "up", "q": "q", "quadkey": "q", "r": ""}
 """Our name of each placeholder. `{r}`, which asks for larger images on fine screens, is left out."""
-_NUMBER: Final = r"(?:0|-?[1-9]\d*)"
-_GROUPS: Final = {"z": r"(?:0|[1-9]\d*)", "x": _NUMBER, "y": _NUMBER, "up": _NUMBER, "q": "[0-3]+"}
+_NUMBER: Final = r"(?:0|-?[1-9]\d{0,8})"
+_GROUPS: Final = {"z": r"(?:0|[1-9]\d{0,8})", "x": _NUMBER, "y": _NUMBER, "up": _NUMBER, "q": "[0-3]+"}
 _UNRESERVED: Final = "%/:?#[]@!$&'()*+,;=~-._{}"
 
 

@@ -1,4 +1,4 @@
-"""Minecraft-Overviewer's sites: their configuration, and how to find out the depth of a layer without one.
+"""Minecraft-Overviewer's sites: their configuration.
 
 The names of its fields, and how a tile's address is made of them, follow Overviewer's own page
 (`overviewer_core/data/js_src/util.js` and `overviewer_core/tileset.py` of its source).
@@ -6,14 +6,12 @@ The names of its fields, and how a tile's address is made of them, follow Overvi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.maps.description import MOST_LEVELS
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -31,26 +29,14 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.quadtree import QuadtreeAddresses
-from tileharvest.renderers.site import (
-    ReadLayers,
-    Site,
-    UnrecognisedError,
-    as_written,
-    fetch_config,
-    is_there,
-    not_found,
-    site_of,
-)
+from tileharvest.renderers.site import ReadLayers, as_written
 from tileharvest.tiles.layers import TILE_SIDE, Layer
 from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch
+    from tileharvest.renderers.site import Fetch, Fetched
 
 CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "overviewerConfig"
@@ -113,26 +99,8 @@ class Overviewer(Renderer):
     def recognises(self, page: str) -> bool:
         return CONFIG_FILE in page
 
-    async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the layers that the site's configuration names. Without a configuration it asks for tiles.
-
-        It asks for tiles only of layers that maps.toml names, and only if maps.toml names the renderer, too.
-        Tiles are asked for by HEAD, and another renderer's own server may answer HEAD with a body, which
-        breaks the connection.
-        """
-        url = description.page + CONFIG_FILE
-        answer = await fetch_config(fetch, url)
-        if answer is None:
-            if description.layers and not description.renderer:
-                raise UnrecognisedError(f"there is no {url}")
-            return Site(self.name, await _probe_layers(description, fetch), probed=True)
-        site = site_of(self.name, description, parse_config(answer.text, answer.folder), url)
-        if description.depth is None:
-            return site
-        unused = (
-            f"depth = {description.depth} of map '{description.name}' is not used: {url} tells the depths"
-        )
-        return replace(site, notes=(*site.notes, unused))
+    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
+        return parse_config(found.text, found.folder)
 
 
 def parse_config(text: str, page: str) -> ReadLayers:
@@ -148,37 +116,6 @@ def parse_config(text: str, page: str) -> ReadLayers:
         with layers.reading(said.get("path") if isinstance(said, dict) else said):
             layers.append(_layer(converted(said, _Tileset), page, config))
     return layers
-
-
-async def probe_depth(is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """Returns the depth of a layer, found by asking for tiles on ways downwards from its top; 0 if no tile is
-    there.
-
-    Overviewer draws a tile only if it has drawn one below it, down to the deepest level. So one of the four
-    children of any tile exists, until the deepest level is reached. The child next to the map's centre is
-    asked for first, because most of a map lies there: then a level takes one question. A site that has lost
-    tiles breaks this law, so each of the four tiles at the top begins a way, and the longest one counts.
-    """
-    return max(
-        [await _levels(first, towards, is_there) for first, towards in _WAYS if await is_there(first)] or [0]
-    )
-
-
-_WAYS: Final = (("/1", "/2"), ("/0", "/3"), ("/2", "/1"), ("/3", "/0"))
-"""The four tiles at the top, each with the digit of the child that lies next to the centre, at every level
-below."""
-
-
-async def _levels(path: str, towards: str, is_there: Callable[[str], Awaitable[bool]]) -> int:
-    """Returns the number of levels of a way down from an existing tile at the top."""
-    for level in range(1, MOST_LEVELS):
-        for digit in dict.fromkeys((towards, "/0", "/1", "/2", "/3")):
-            if await is_there(path + digit):
-                path += digit
-                break
-        else:
-            return level
-    return MOST_LEVELS
 
 
 def projection_of(tile_size: int, north_direction: int) -> Projection:
@@ -254,36 +191,3 @@ def _folder_url(page: str, base: str, name: str) -> str:
     the other and taken relative to the page. Characters that no address may have are percent-encoded.
     """
     return quote(urljoin(page, base + name), safe=_UNRESERVED_IN_URLS)
-
-
-async def _probe_layers(description: MapDescription, fetch: Fetch) -> tuple[Layer, ...]:
-    """Returns the layers that maps.toml names."""
-    if not description.layers:
-        raise UnrecognisedError(
-            f"there is no {description.page}{CONFIG_FILE}: is the address right, or has the map moved? put"
-            f" the right url into maps.toml; if this is its address, name its layers there, such as"
-            f' layers = ["world-lighting"], and the depth is probed'
-        )
-    return tuple([await _probe_layer(description, name, fetch) for name in description.layers])
-
-
-async def _probe_layer(description: MapDescription, name: str, fetch: Fetch) -> Layer:
-    folder = _folder_url(description.page, "", name)
-    for extension in sorted(EXTENSIONS, key=("png", "jpg", "webp").index):
-
-        async def has(path: str, extension: str = extension) -> bool:
-            return await is_there(fetch, f"{folder}{path}.{extension}")
-
-        if description.depth is None:
-            depth = await probe_depth(has)
-        else:
-            # The kind of the images is still to be found out.
-            depth = description.depth if any([await has(first) for first, _ in _WAYS]) else 0
-        if depth == MOST_LEVELS:
-            raise not_found(f"{folder} has something at every address, so these are no tiles")
-        if depth:
-            addresses = QuadtreeAddresses(folder, depth, extension)
-            # These are Overviewer's defaults. Nothing says otherwise.
-            projection = projection_of(TILE_SIDE, 0)
-            return Layer(name, Pyramid(depth), extension, addresses, tells_size=False, projection=projection)
-    raise not_found(f"{folder} has neither a {CONFIG_FILE} beside it nor tiles")

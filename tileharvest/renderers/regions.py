@@ -1,31 +1,25 @@
-"""Maps whose deepest tiles are region files of the world: what squaremap and Pl3xMap have in common.
+"""squaremap and Pl3xMap: maps whose deepest tiles are region files of the world.
 
 squaremap began as a copy of Pl3xMap. Both draw 512 x 512 blocks into a tile of as many pixels, name the tile
 by column and row, keep their settings beside the tiles, and bring the same small server. Neither says how far
-its map reaches.
+its map reaches. Names follow their sources (`UpdateWorldData.java` and `LayerControl.js` of squaremap,
+`UpdateSettingsData.java` and `ReversedZoomTileLayer.ts` of Pl3xMap).
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 
-from tileharvest.renderers.bounds import MOST_LAYERS, Whole, converted, read_json
-from tileharvest.renderers.columns import ColumnAddresses
+from tileharvest.maps.template import Template
+from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted, read_json
+from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import (
-    ReadLayers,
-    as_written,
-    fetch_config,
-    not_found,
-    require_layers,
-    site_of,
-)
+from tileharvest.renderers.site import ReadLayers, fetch_config, not_found
 from tileharvest.tiles.ground import tiles_around
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -33,7 +27,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.markers import Spot
@@ -50,34 +44,44 @@ STRIDE: Final = 2
 """How far from an existing coarsest tile others are looked for. A real map had the tile (-3, -2), and all its
 other tiles lay around (0, 0), with one empty place between."""
 BLOCKS: Final = Projection.from_above(REGION)
-Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
-"""The worlds of a settings file, each to be read by itself."""
 
-_EDGE: Final = 30_000_000
-"""Blocks from a world's origin to its end."""
+_Coordinate: TypeAlias = Annotated[int, msgspec.Meta(ge=-30_000_000, le=30_000_000)]
+"""In blocks. A world ends there."""
 _MOST_MARKER_LAYERS: Final = 20
 _ATTEMPTS: Final = 3
 """How often to read a file that its renderer may just be writing."""
 
 
+class _Style(msgspec.Struct):
+    label: Name
+    """The name of its folder. Pl3xMap calls a style a renderer."""
+
+
+class _World(msgspec.Struct):
+    name: Name
+    """The world's name, which is also that of its folder."""
+    order: Whole = 0
+    """The world's place in the menu."""
+    renderers: Annotated[list[_Style], msgspec.Meta(max_length=MOST_LAYERS)] = []
+    """The styles of a world of Pl3xMap. squaremap has one, without a name."""
+
+
+_Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
+
+
+class _Settings(msgspec.Struct, rename="camel"):
+    """The settings of either renderer. The list that the other one writes is None."""
+
+    worlds: _Worlds | None = None
+    world_settings: _Worlds | None = None
+    format: Suffix = "png"
+
+
 class Place(msgspec.Struct, frozen=True):
     """A column of blocks, as the settings of a world write it."""
 
-    x: Annotated[int, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0
-    z: Annotated[int, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RegionWorld:
-    """A world that a map's settings name."""
-
-    name: str
-    """The world's name, which is also that of its folder."""
-    forms: Mapping[str, str]
-    """By layer the form of its tiles' addresses, below the world's folder."""
-    order: int = 0
-    """The world's place in the menu."""
-    extension: str = "png"
+    x: _Coordinate = 0
+    z: _Coordinate = 0
 
 
 class _Zoom(msgspec.Struct, rename="camel"):
@@ -93,13 +97,6 @@ class _WorldSettings(msgspec.Struct):
     spawn: Place = Place()
     center: Place = Place()
 
-    @property
-    def depth(self) -> int:
-        last = self.zoom.max_out if self.zoom.max is None else self.zoom.max
-        if last is None:
-            raise ValueError("it names no last zoom")
-        return last + 1
-
 
 class RegionRenderer(Renderer):
     """A renderer of such maps.
@@ -110,50 +107,60 @@ class RegionRenderer(Renderer):
 
     files = (SETTINGS_FILE,)
     doubt = None
-    settings: ClassVar[type[Any]]
-    """The form of the settings file. Its field `worlds` is the list of worlds as the file has them, or None
-    if another program has written the file."""
     step: ClassVar[int]
     """What the site's number of a level gains from one level to the next deeper one: 1 or -1. The least
     number is 0."""
 
-    def world(self, said: Any, settings: Any) -> RegionWorld:
-        """Returns one of the worlds that the settings list. Raises ValueError for one that is not as it
-        should be."""
+    def worlds(self, settings: _Settings) -> list[Any] | None:
+        """Returns the worlds as the settings have them, or None if another program has written the file."""
         raise NotImplementedError
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
-        """Returns the layers of all worlds that the map keeps.
+        """Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut
+        off is asked for again. After the last attempt it is taken as it is."""
+
+        async def fetch_whole(method: str, url: str) -> Fetched:
+            answer = await fetch(method, url)
+            for _ in range(_ATTEMPTS - 1):
+                with suppress(msgspec.DecodeError, ValueError, RecursionError):
+                    if answer.status != 200 or read_json(answer.body) is not None:
+                        break
+                answer = await fetch(method, url)
+            return answer
+
+        return await super().probe(description, fetch_whole)
+
+    async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
+        """Returns the layers of all worlds, or at least those that the map keeps.
 
         It asks only for the settings of worlds of which the map keeps a layer. A world without settings of
         its own is left out.
         """
-        url = description.page + SETTINGS_FILE
-        layers, found = ReadLayers(url, self.title), await fetch_settings(fetch, url)
-        settings = None
-        if found is not None:
-            with as_written(url, self.title):
-                settings = converted(read_json(found.body), self.settings)
-        if found is None or settings is None or settings.worlds is None:
-            raise not_found(f"there is no {url} that names the worlds of {self.title}")
-        worlds: list[RegionWorld] = []
-        for said in settings.worlds:
-            with layers.reading(said.get("name") if isinstance(said, dict) else said):
-                worlds.append(self.world(said, settings))
+        settings = converted(read_json(found.body), _Settings)
+        said = self.worlds(settings)
+        if said is None:
+            raise not_found(f"there is no {found.url} that names the worlds of {self.title}")
+        layers, worlds = ReadLayers(found.url, self.title), list[_World]()
+        for one in said:
+            with layers.reading(one.get("name") if isinstance(one, dict) else one):
+                worlds.append(converted(one, _World))
         worlds.sort(key=lambda world: (world.order, world.name))
-        require_layers(description, [name for world in worlds for name in world.forms], layers.refused)
+        forms = {world.name: self._forms(world) for world in worlds}
+        known = {name for its in forms.values() for name in its}
+        wanted = set(description.layers) if known.issuperset(description.layers) else set()
         for world in worlds:
-            if not description.layers or not world.forms.keys().isdisjoint(description.layers):
+            if not wanted or not wanted.isdisjoint(forms[world.name]):
                 folder = f"{found.folder}{quote(world.name)}"
                 its_url = f"{folder}/settings.json"
-                own = await fetch_settings(fetch, its_url)
+                own = await fetch_config(fetch, its_url)
                 if own is None:
                     continue
-                for name in world.forms:
+                for name, form in forms[world.name].items():
                     with layers.reading(name, its_url):
                         its = converted(read_json(own.body), _WorldSettings)
-                        layers.append(self._layer(name, world, its, folder))
-        return site_of(self.name, description, layers, url)
+                        template = Template(f"{folder}{form}.{settings.format}")
+                        layers.append(self._layer(name, world, its, template))
+        return layers
 
     async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
         """squaremap writes all markers into one file. Pl3xMap lists its layers of markers there, and writes a
@@ -176,19 +183,65 @@ class RegionRenderer(Renderer):
         is_missing = answer.status == 200 and answer.length == 0 and answer.validator.etag is None
         return Answer(404) if is_missing else answer
 
-    def _layer(self, name: str, world: RegionWorld, settings: _WorldSettings, folder: str) -> Layer:
-        depth, spawn = settings.depth, settings.spawn
-        form = f"{world.forms[name]}.{world.extension}"
+    def _forms(self, world: _World) -> dict[str, str]:
+        """Returns by layer the form of its tiles' addresses, below the world's folder."""
+        if self.step > 0:
+            return {world.name: "/{z}/{x}_{y}"}
+        labels = [style.label for style in world.renderers]
+        return {f"{world.name}/{label}": f"/{{z}}/{quote(label)}/{{x}}_{{y}}" for label in labels}
+
+    def _layer(self, name: str, world: _World, its: _WorldSettings, template: Template) -> Layer:
+        last = its.zoom.max_out if its.zoom.max is None else its.zoom.max
+        if last is None:
+            raise ValueError("it names no last zoom")
+        depth, spawn, extension = last + 1, its.spawn, template.ending
         return Layer(
             name=name,
-            pyramid=endless_pyramid(depth, [spawn, settings.center]),
-            image_extension="jpg" if world.extension == "jpeg" else world.extension,
-            addresses=ColumnAddresses(folder, form, depth, depth - 1 if self.step > 0 else 0, self.step),
+            pyramid=endless_pyramid(depth, [spawn, its.center]),
+            image_extension="jpg" if extension == "jpeg" else extension,
+            addresses=TemplateAddresses(template, depth, last if self.step > 0 else 0, self.step),
             tile_size=(REGION, REGION),
             world=world.name,
             projection=BLOCKS,
             spawn=(spawn.x, round(BLOCKS.height), spawn.z),
         )
+
+
+class Squaremap(RegionRenderer):
+    """squaremap. Each world is a layer, such as `minecraft_overworld`. Its `Image.java` writes the tiles."""
+
+    name = "squaremap"
+    title = "squaremap"
+    sign = f"{SETTINGS_FILE} with 'worlds'"
+    step = 1
+
+    def recognises(self, page: str) -> bool:
+        # Pl3xMap's page names squaremap, too, among other programs, but writes it SquareMap.
+        return any(sign in page for sign in ('content="squaremap"', "jpenilla/squaremap", "/Squaremap.js"))
+
+    def worlds(self, settings: _Settings) -> list[Any] | None:
+        return settings.worlds
+
+
+class Pl3xMap(RegionRenderer):
+    """Pl3xMap. Each renderer of a world is a layer, such as `minecraft-overworld/basic`. Its `TileImage.java`
+    writes the tiles.
+
+    Pl3xMap writes both settings files anew each second, and the first one names who is online. So the
+    validators of these files tell nothing, and the files are read in full each time.
+    """
+
+    name = "pl3xmap"
+    title = "Pl3xMap"
+    sign = f"{SETTINGS_FILE} with 'worldSettings'"
+    step = -1
+
+    def recognises(self, page: str) -> bool:
+        # squaremap's page names Pl3xMap, too, in a comment with the address of an image.
+        return 'content="Pl3xMap"' in page or "pl3xmap.js" in page
+
+    def worlds(self, settings: _Settings) -> list[Any] | None:
+        return settings.world_settings
 
 
 def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
@@ -203,20 +256,3 @@ def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
     points = [(x, y) for x in (-1.0, 1.0) for y in (-1.0, 1.0)]
     points += [BLOCKS.point_of(place.x, place.z) for place in places]
     return Pyramid.endless(levels, tiles_around(1 - levels, points), stride=STRIDE)
-
-
-async def fetch_settings(fetch: Fetch, url: str) -> Fetched | None:
-    """Returns the answer with a settings file, or None if there is no such file.
-
-    Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut off is
-    asked for again. After the last attempt it is returned as it is.
-    """
-    answer = None
-    for _ in range(_ATTEMPTS):
-        answer = await fetch_config(fetch, url)
-        if answer is None:
-            break
-        with suppress(msgspec.DecodeError, ValueError, RecursionError):
-            read_json(answer.body)
-            break
-    return answer

@@ -9,18 +9,15 @@ from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from msgspec import structs
-
 from tileharvest.errors import ConfigurationError, SiteError, nearest
 from tileharvest.maps.description import is_file_name
 from tileharvest.renderers.bluemap import BlueMap
 from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
-from tileharvest.renderers.pl3xmap import Pl3xMap
 from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.regions import Pl3xMap, Squaremap
 from tileharvest.renderers.site import UnrecognisedError
-from tileharvest.renderers.squaremap import Squaremap
 from tileharvest.renderers.unmined import Unmined
 from tileharvest.renderers.xyz import Xyz, is_plain
 from tileharvest.tiles.grid import Tile
@@ -110,8 +107,7 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
     - the usual one;
     - the one that the map's page shows, which costs a request for the page;
     - all others in turn, by their configurations, because a site may have a page of its own, or none. Each
-      costs one or two requests;
-    - the usual one again, which asks for the tiles of the layers that maps.toml names.
+      costs one or two requests.
 
     Raises SiteError and ConfigurationError as `Renderer.probe` does.
     """
@@ -132,17 +128,14 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
 
         shown = await _recognised(description, fetch_present)
         if shown is not None:
-            return await _read_as(shown, description, fetch)
+            return await _probed(shown, description, fetch)
         site, failed = await _configured(description, fetch_present, usual)
         if site is not None:
             return site
-        if description.layers:
-            return await _read_as(usual, description, fetch)
         unread = f"; could not be read: {failed}" if failed else ""
         raise UnrecognisedError(
             f"no map was found at {description.page}: is the address right? If the map has moved, put the"
-            f" right url into maps.toml. Looked for: {_signs()}{unread}; a map of Overviewer without its"
-            ' configuration needs the names of its layers, such as layers = ["world-lighting"]'
+            f" right url into maps.toml. Looked for: {_signs()}{unread}"
         ) from None
 
 
@@ -178,13 +171,7 @@ async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch)
             f"map '{description.name}' has bounds, site_zooms or canvas, which are for {Xyz.title}; of a map"
             f" of {renderer.title} keep a part by zones and zooms"
         )
-    site = await _with_seeds(renderer, await renderer.probe(description, fetch), fetch)
-    if renderer.name != Overviewer.name and description.depth is not None:
-        raise ConfigurationError(
-            f"map '{description.name}' has depth, which is for sites of {Overviewer.title} without a"
-            f" configuration; that of {renderer.title} tells it: leave the key out"
-        )
-    return site
+    return await _with_seeds(renderer, await renderer.probe(description, fetch), fetch)
 
 
 async def _with_seeds(renderer: Renderer, site: Site, fetch: Fetch) -> Site:
@@ -215,10 +202,6 @@ def _once(fetch: Fetch) -> Fetch:
     return fetch_once
 
 
-async def _read_as(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
-    return await _probed(renderer, structs.replace(description, renderer=renderer.name), fetch)
-
-
 async def _configured(
     description: MapDescription, fetch: Fetch, usual: Renderer
 ) -> tuple[Site | None, SiteError | None]:
@@ -232,7 +215,7 @@ async def _configured(
     for renderer in RENDERERS.values():
         if renderer.name not in (usual.name, Xyz.name):
             try:
-                return await _read_as(renderer, description, fetch), None
+                return await _probed(renderer, description, fetch), None
             except UnrecognisedError:
                 continue
             except SiteError as error:

@@ -143,8 +143,6 @@ class Site:
     renderer: str
     """The renderer's name in maps.toml."""
     layers: tuple[Layer, ...]
-    probed: bool = False
-    """Whether the depths were found by asking for tiles, because the site has no configuration."""
     answers_head: bool = True
     """Whether the server answers HEAD as it should, without a body. If not, everything is asked by GET,
     conditionally if possible."""

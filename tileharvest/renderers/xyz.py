@@ -7,7 +7,6 @@ tilenames" of OpenStreetMap's wiki).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import asinh, atan, ceil, degrees, log, radians, sinh, tan
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
@@ -20,6 +19,7 @@ from tileharvest.maps.description import EXAMPLES, TileBounds
 from tileharvest.maps.regions import KNOWN, bounds_at
 from tileharvest.maps.template import DEEPEST, Template, is_template
 from tileharvest.renderers.bounds import Number, Side, Text, Whole, converted, read_json, shown
+from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError, fetch_config, site_of
 from tileharvest.tiles.grid import Tile, TileRange
@@ -55,31 +55,6 @@ class _TileJson(msgspec.Struct):
     format: Text = "png"
     tile_size: Side | None = msgspec.field(name="tileSize", default=None)
     """The width of a tile in pixels. The specification has no such key, but some servers write it."""
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateAddresses:
-    """The addresses of plain tiles. The site's zoom `deepest` is zoom 0 of the grid."""
-
-    template: Template
-    deepest: int
-
-    @property
-    def folder(self) -> str:
-        return self.template.page[:-1]
-
-    def url_of(self, tile: Tile) -> str:
-        """Returns the tile's address. Raises ValueError for a tile above the site's zoom 0."""
-        return self.template.url(self.deepest + tile.zoom, tile.column, tile.row)
-
-    def tile_of(self, url: str) -> Tile | None:
-        place = self.template.place(url)
-        if place is None or place[0] > self.deepest:
-            return None
-        zoom, column, row = place
-        if self.template.is_flat:
-            zoom = self.deepest
-        return Tile.at(zoom - self.deepest, column, row)
 
 
 class Xyz(Renderer):
@@ -162,7 +137,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             pyramid=pyramid,
             # The address may end with the name of a program that makes images, such as `tile.php`.
             image_extension=extension if extension in EXTENSIONS else "png",
-            addresses=TemplateAddresses(template, deepest),
+            addresses=TemplateAddresses(template, pyramid.depth, deepest),
             tile_size=(side, side),
             tells_size=told is not None or _is_doubled(template),
             world=said.name,

@@ -378,8 +378,6 @@ class TileSpider(Spider):
                 site.renderer,
                 harvest.description.name,
             )
-        if site.probed:
-            self.logger.info("the site has no configuration: depths were found by asking for tiles")
         for note in site.notes:
             self.logger.info("%s", note)
         crawl.refused = site.refused

@@ -105,7 +105,7 @@ def test_a_limit_that_has_become_slower_since_counts(gap: Delay, each: float) ->
         (Budget(), 1),
         (Budget(requests=1000), 1),
         (Budget(requests=999), 2),
-        (Budget(requests=400, received_bytes=1_000_000), 5),
+        (Budget(requests=400, bytes=1_000_000), 5),
         (Budget(seconds=7.0), 15),
     ],
 )

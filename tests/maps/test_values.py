@@ -89,14 +89,14 @@ def test_any_other_text_is_refused_with_an_example(parse: Callable[[Any], object
 # -- budgets and rates
 
 
-@pytest.mark.parametrize("limits", [{"requests": 0}, {"received_bytes": -1}, {"seconds": 0.0}])
+@pytest.mark.parametrize("limits", [{"requests": 0}, {"bytes": 0}, {"seconds": 0.0}])
 def test_a_budget_that_allows_nothing_is_refused(limits: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="allows nothing"):
         Budget(**limits)
 
 
 def test_a_budget_is_told_in_words_and_false_without_limits() -> None:
-    budget = Budget(requests=1, received_bytes=2_000_000, seconds=90.0)
+    budget = Budget(requests=1, bytes=2_000_000, seconds=90.0)
     words = [budget.in_words(part) for part in ("requests", "bytes", "seconds")]
     assert words == ["1 request", "2.0 MB", "90 s"]
     assert Budget(requests=12000).in_words("requests") == "12,000 requests"

@@ -298,7 +298,7 @@ async def test_a_budget_that_is_set_later_counts_what_was_asked_before(world: Wo
 
 @jumping
 async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -> None:
-    budget = Budget(received_bytes=1_000, seconds=100)
+    budget = Budget(bytes=1_000, seconds=100)
     async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
         one.count_bytes(600)
         await one.look()

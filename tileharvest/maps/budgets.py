@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from tileharvest.errors import counted
 
@@ -20,20 +21,26 @@ OF_DAY: Final = "daily budget"
 """The name of the budget that ends a run when the rest of the day's budget is spent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """The most that may be spent. None means no limit. Raises ValueError for a budget that allows nothing."""
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The most that may be spent, in the form of `maps.toml`. None means no limit. Raises ValueError for a
+    budget that allows nothing."""
 
     requests: int | None = None
-    received_bytes: int | None = None
-    """Bytes of the bodies of answers. The answer to a HEAD has no body."""
+    bytes: str | int | None = None
+    """Bytes of the bodies of answers, or a size such as `500 MB`. The answer to a HEAD has no body."""
     seconds: float | None = None
     """Seconds of work. Pauses are not counted."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.bytes, str):
+            msgspec.structs.force_setattr(self, "bytes", parse_size(self.bytes))
         for name, value in zip(PARTS, self.limits, strict=True):
             if value is not None and not value > 0:
                 raise ValueError(f"a budget of {value} {name} allows nothing")
+
+    @property
+    def received_bytes(self) -> int | None:
+        return None if self.bytes is None else int(self.bytes)
 
     def __bool__(self) -> bool:
         """Returns whether the budget limits anything."""

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import msgspec
+from msgspec import Meta
 
 from tileharvest.errors import nearest
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.intervals import AUTO, Interval, parse_time
 from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.rates import LONGEST, Delay, parse_rate
+from tileharvest.maps.rates import Delay, parse_rate
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import DEEPEST, Template, is_template
-from tileharvest.tiles.versions import is_image_name
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
@@ -76,20 +75,7 @@ EXAMPLES: Final = {
 """Every key that an entry can have, each with an example."""
 
 
-class BudgetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A budget in the form of `maps.toml`. Raises ValueError (through msgspec) if it allows nothing."""
-
-    requests: int | None = None
-    bytes: str | int | None = None
-    """A size such as `500 MB`, or a number of bytes."""
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        assert self.as_budget is not None
-
-    @property
-    def as_budget(self) -> Budget:
-        return Budget(self.requests, None if self.bytes is None else parse_size(self.bytes), self.seconds)
+_Concurrency: TypeAlias = Annotated[int, Meta(ge=1)]
 
 
 class GitEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -130,16 +116,14 @@ class TileBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class HostEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The limits of a host for all of its maps together. For None, the most generous map's limit counts."""
 
-    concurrency: int | None = None
+    concurrency: _Concurrency | None = None
     """The most requests that may be on the way at the same time."""
     requests_per_second: float | None = None
     delay: float | tuple[float, float] | None = None
     """The seconds between two requests. If two numbers are given, each gap is drawn between them."""
 
     def __post_init__(self) -> None:
-        if self.concurrency is not None and self.concurrency < 1:
-            raise ValueError(f"key 'concurrency': {_no_work(self.concurrency)}; write for example 4")
-        _check_rate(self.requests_per_second)
+        _check_read(self.requests_per_second, "requests_per_second", Delay.of_rate)
         _check_read(self, "delay", lambda entry: entry.gap)
 
     @property
@@ -159,7 +143,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     git: str | GitEntry | None = None
     """The git repository through which the map is published. It has the tiles and tells which have changed.
     None means that the site is asked."""
-    layers: tuple[str, ...] = ()
+    layers: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     """Names of the layers to keep, as the site has them. Empty means every layer that is no overlay."""
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included; None means all."""
@@ -171,7 +155,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     None means that the site tells them."""
     canvas: Canvas | None = None
     """The size of a shared picture of one zoom, whose addresses do not name a zoom."""
-    blank: tuple[str, ...] = ()
+    blank: tuple[Annotated[str, Meta(pattern="^[0-9a-f]{40}$")], ...] = ()
     """The sha1 of images that the site sends for missing tiles."""
     zones: tuple[Zone, ...] = ()
     """The rectangles to keep. Empty means the whole map."""
@@ -187,7 +171,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The shortest interval of `auto`, which is also the length of its segments. None means a day."""
     every_max: str | None = None
     """The longest interval of `auto`. None means four weeks."""
-    concurrency: int = 4
+    concurrency: _Concurrency = 4
     """The most requests that all workers together may have on the way at the same time."""
     requests_per_second: float | None = None
     """The limit of all workers together. None means that only the concurrency limits them."""
@@ -201,9 +185,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Hours of the map's time zone in which nothing is asked, such as `18:00-23:00`. There may be several."""
     quiet_rate: str | None = None
     """The rate at which the site is asked in the quiet hours all the same, such as `10/min`."""
-    budget: BudgetEntry | None = None
+    budget: Budget | None = None
     """The most that one run of a harvest may spend."""
-    daily_budget: BudgetEntry | None = None
+    daily_budget: Budget | None = None
     """The most that all runs of a day may spend."""
     max_tile_bytes: str | int | None = None
     """The most bytes that an image may have, such as `8 MB`. None means 32 MB."""
@@ -213,11 +197,11 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """Whether the site's robots.txt is obeyed."""
     contact: str = ""
     """A mail address or a page at which the site's owner finds who harvests. The User-Agent contains it."""
-    user_agents: tuple[str, ...] = ()
+    user_agents: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     """The User-Agents in place of our own. Each block takes one of them at random."""
     notify: tuple[str, ...] | None = None
     """The addresses of messages, in Apprise's form."""
-    on: tuple[str, ...] | None = None
+    on: tuple[Literal["change", "failure", "always"], ...] | None = None
     """The occasions of a message: `change`, `failure`, `always`."""
     areas: tuple[str, ...] = ()
     """The named areas whose changes are an occasion `change`. Empty means the whole map."""
@@ -229,9 +213,9 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     walk: Literal["auto", "full", "pruned"] = "auto"
     """Which tiles below an unchanged tile are asked: all (`full`) or none (`pruned`). `auto` asks none if the
     host was proved to give every parent the time of its newest child."""
-    audit: float = 0.02
+    audit: Annotated[float, Meta(ge=0, le=1)] = 0.02
     """The share of the skipped tiles that is asked nevertheless, from 0 to 1."""
-    full_every: int = 7
+    full_every: Annotated[int, Meta(ge=1)] = 7
     """The days after which all tiles are asked again, at least 1."""
     change_index: bool = True
     """Whether `auto` also relies on the site's own change index."""
@@ -245,7 +229,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     None means 2,000,000. After a complete harvest of the same zones and zooms, None means 20 times the tiles
     of that harvest, at least 100,000 and at most 2,000,000, but never less than twice its tiles. If a number
     is set, walks over equal images are not ended."""
-    max_depth: int | None = None
+    max_depth: Annotated[int, Meta(ge=0)] | None = None
     """How many levels the walk may go below the tiles at which it starts. None means all."""
     enabled: bool = True
     """Whether `tileharvest harvest --all` and `tileharvest run` harvest the map."""
@@ -257,7 +241,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             _check_read(self.url, "url", Template)
         _check_read(self, "git", lambda entry: entry.repository)
         _check_plain_tiles(self)
-        _check(all(self.layers), "layers", "a layer without a name is on no site")
         _check(len(set(self.layers)) == len(self.layers), "layers", "one of them is there twice")
         if self.zooms is not None:
             coarsest, deepest = self.zooms
@@ -267,13 +250,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
                 f"{coarsest} is deeper than {deepest}, and the coarsest comes first",
             )
             _check(deepest <= 0, "zooms", f"{deepest} is deeper than 0, the deepest zoom")
-        _check(self.concurrency >= 1, "concurrency", _no_work(self.concurrency))
-        _check_rate(self.requests_per_second)
         _check_politeness(self)
         _check_times(self)
-        _check(0 <= self.audit <= 1, "audit", f"{self.audit:g} is no share of the skipped tiles, from 0 to 1")
-        _check(self.full_every >= 1, "full_every", f"{self.full_every} days are less than one")
-        _check((self.max_depth or 0) >= 0, "max_depth", f"{self.max_depth} levels are fewer than none")
         try:
             _ = self.zone_info
         except (OSError, ValueError, ZoneInfoNotFoundError):
@@ -397,24 +375,19 @@ def _check_plain_tiles(description: MapDescription) -> None:
             "site_zooms",
             f"the site's own zooms lie between 0 and {DEEPEST}, and the coarsest comes first",
         )
-    for one in description.blank:
-        _check(is_image_name(f"{one}.png"), "blank", f"'{one}' is no sha1, which has 40 digits from 0 to f")
 
 
 def _check_politeness(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
+    _check_read(description.requests_per_second, "requests_per_second", Delay.of_rate)
     _check_read(description, "delay", lambda entry: entry.gap)
     _check_read(description, "quiet_hours", lambda entry: entry.quiet)
     _check_read(description.quiet_rate, "quiet_rate", parse_rate)
     _check_read(description.max_tile_bytes, "max_tile_bytes", parse_size)
     _check_read(description.min_free, "min_free", parse_size)
     _check_read(description, "notify_film", lambda entry: entry.film_days)
-    _check(description.contact.isprintable(), "contact", _NO_HEADER)
-    for agent in description.user_agents:
-        _check(bool(agent), "user_agents", "one of them is empty")
-        _check(agent.isprintable(), "user_agents", _NO_HEADER)
-    for one in description.on or ():
-        _check(one in NOTICES, "on", f"'{one}' is no occasion; there are {', '.join(NOTICES)}")
+    for key, text in (("contact", description.contact), ("user_agents", "".join(description.user_agents))):
+        _check(text.isprintable(), key, "it has a character that no header of a request may have")
     if description.viewer:
         _check_page(description.viewer, "viewer")
 
@@ -459,21 +432,6 @@ def _check_page(address: str, key: str) -> None:
     parts = urlsplit(address)
     is_page = parts.scheme in ("http", "https") and bool(parts.hostname)
     _check(is_page, key, f"'{address}' is no address that begins with http:// or https://")
-
-
-def _no_work(concurrency: int) -> str:
-    return f"with {concurrency} requests on the way at the same time nothing would be asked"
-
-
-_NO_HEADER: Final = "it has a character that no header of a request may have"
-
-
-def _check_rate(per_second: float | None) -> None:
-    """Raises ValueError for an infinite rate, and for less than one request a day."""
-    if per_second is not None:
-        key = "requests_per_second"
-        _check(isfinite(per_second), key, f"{per_second:g} is no number of requests")
-        _check(per_second >= 1 / LONGEST, key, f"{per_second:g} requests per second are fewer than one a day")
 
 
 def _check(holds: bool, key: str, why: str) -> None:

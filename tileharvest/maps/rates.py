@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ class Delay:
 
     @classmethod
     def of_rate(cls, rate: float) -> Delay:
-        """Returns the gap of so many requests per second. Raises ValueError unless the rate is above 0."""
-        if not rate > 0:
-            raise ValueError(f"{rate} requests per second ask nothing")
+        """Returns the gap of a number of requests per second. Raises ValueError for a rate that is infinite,
+        or less than one request a day."""
+        if not 1 / LONGEST <= rate < inf:
+            raise ValueError(f"{rate:g} requests per second cannot be: write one a day at least, such as 5")
         return cls(1 / rate, 1 / rate)
 
     def draw(self, random: float) -> float:

@@ -11,7 +11,7 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
-from tileharvest.maps.description import BudgetEntry, HostEntry
+from tileharvest.maps.description import HostEntry
 from tileharvest.maps.maps_file import load_hosts, maps_at
 from tileharvest.maps.quiet_hours import QuietHours, is_whole_day
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
@@ -52,8 +52,8 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
         quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),
-        budget=said("BUDGET", _budget_of(description.budget), _budget),
-        daily_budget=said("DAILY_BUDGET", _budget_of(description.daily_budget), _budget),
+        budget=said("BUDGET", description.budget, _budget),
+        daily_budget=said("DAILY_BUDGET", description.daily_budget, _budget),
         min_free=said("MIN_FREE", _size(description.min_free), _size),
         robots=said("ROBOTSTXT_OBEY", description.robots, _truth),
         user_agents=user_agents(settings, description),
@@ -171,13 +171,9 @@ def _hours(value: Any) -> tuple[QuietHours, ...]:
 
 def _budget(value: Any) -> Budget:
     try:
-        return msgspec.convert(value, BudgetEntry).as_budget if value else Budget()
+        return msgspec.convert(value, Budget) if value else Budget()
     except msgspec.ValidationError as error:
         raise ValueError(f'{error}; write for example {{"requests": 20000, "bytes": "500 MB"}}') from None
-
-
-def _budget_of(entry: BudgetEntry | None) -> Budget | None:
-    return None if entry is None else entry.as_budget
 
 
 def _rate(value: str | None) -> Delay | None:

@@ -148,284 +148,218 @@ async def stage(
         await server.wait_closed()
 
 
-def test_a_block_returns_an_answer_for_each_of_its_tiles_over_few_connections() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            response = await site.ask(mask_of(range(20)))
-            assert response.answers == {
-                bit: Answer(200, response.answers[0].validator, 4) for bit in range(20)
-            }
-            assert response.asked == mask_of(range(20))
-            assert site.crawl.cost_meter.requests == len(site.heads) == 20
-            asked = {head.split(" ")[1] for head in site.heads}
-            block = Block(LAYER, 0, 0, -1, mask_of(range(20)))
-            assert asked == {site.path(tile) for _, tile in block.tiles()}
-
-    asyncio.run(run())
+async def test_a_block_returns_an_answer_for_each_of_its_tiles_over_few_connections() -> None:
+    async with stage() as site:
+        response = await site.ask(mask_of(range(20)))
+        assert response.answers == {bit: Answer(200, response.answers[0].validator, 4) for bit in range(20)}
+        assert response.asked == mask_of(range(20))
+        assert site.crawl.cost_meter.requests == len(site.heads) == 20
+        asked = {head.split(" ")[1] for head in site.heads}
+        block = Block(LAYER, 0, 0, -1, mask_of(range(20)))
+        assert asked == {site.path(tile) for _, tile in block.tiles()}
 
 
-def test_never_more_tiles_are_on_the_way_than_the_map_allows_of_however_many_blocks() -> None:
-    async def run() -> None:
-        async with stage(concurrency=3) as site:
-            await asyncio.gather(*(site.ask(0b11111 << shift) for shift in range(0, 25, 5)))
-            assert site.most == 3
-            assert len(site.heads) == 25
-
-    asyncio.run(run())
+async def test_never_more_tiles_are_on_the_way_than_the_map_allows_of_however_many_blocks() -> None:
+    async with stage(concurrency=3) as site:
+        await asyncio.gather(*(site.ask(0b11111 << shift) for shift in range(0, 25, 5)))
+        assert site.most == 3
+        assert len(site.heads) == 25
 
 
-def test_the_tiles_of_the_most_urgent_block_start_first() -> None:
-    async def run() -> None:
-        async with stage(concurrency=1) as site:
-            site.go_on.clear()
-            first = asyncio.ensure_future(site.ask(0b111))
-            await site.until(lambda: len(site.heads) == 1)
-            urgent = asyncio.ensure_future(site.ask(0b11000, method="GET", priority=1))
-            await asyncio.sleep(0)
-            site.go_on.set()
-            await asyncio.gather(first, urgent)
-            assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "GET", "HEAD", "HEAD"]
-
-    asyncio.run(run())
+async def test_the_tiles_of_the_most_urgent_block_start_first() -> None:
+    async with stage(concurrency=1) as site:
+        site.go_on.clear()
+        first = asyncio.ensure_future(site.ask(0b111))
+        await site.until(lambda: len(site.heads) == 1)
+        urgent = asyncio.ensure_future(site.ask(0b11000, method="GET", priority=1))
+        await asyncio.sleep(0)
+        site.go_on.set()
+        await asyncio.gather(first, urgent)
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "GET", "HEAD", "HEAD"]
 
 
-def test_a_block_is_cut_short_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_is_cut_short_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "LONGEST", 0.0)
-
-    async def run() -> None:
-        async with stage(concurrency=1) as site:
-            site.go_on.clear()
-            asking = asyncio.ensure_future(site.ask(0b1111))
-            await site.until(lambda: len(site.heads) == 1)
-            await asyncio.sleep(0.01)
-            site.go_on.set()
-            assert (await asking).asked == 0b1
-
-    asyncio.run(run())
+    async with stage(concurrency=1) as site:
+        site.go_on.clear()
+        asking = asyncio.ensure_future(site.ask(0b1111))
+        await site.until(lambda: len(site.heads) == 1)
+        await asyncio.sleep(0.01)
+        site.go_on.set()
+        assert (await asking).asked == 0b1
 
 
-def test_a_block_is_cut_short_when_its_bodies_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_is_cut_short_when_its_bodies_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "MOST_BYTES", 8)
-
-    async def run() -> None:
-        async with stage(concurrency=1) as site:
-            response = await site.ask(0b1111, method="GET")
-            assert response.asked == 0b11
-            assert response.body == b"bodybody"
-
-    asyncio.run(run())
+    async with stage(concurrency=1) as site:
+        response = await site.ask(0b1111, method="GET")
+        assert response.asked == 0b11
+        assert response.body == b"bodybody"
 
 
-def test_a_hold_leaves_what_has_not_started_and_waits_for_what_has() -> None:
-    async def run() -> None:
-        async with stage(concurrency=2) as site:
-            site.go_on.clear()
-            asking = asyncio.ensure_future(site.ask(0b1111))
-            await site.until(lambda: len(site.heads) == 2)
-            await site.throttle.look(is_paused=True)
-            assert site.throttle.held is not None
-            assert site.throttle.held.reason is HoldReason.PAUSED
-            site.go_on.set()
-            assert (await asking).asked == 0b11
-            assert (await site.ask(0b1)).asked == 0
-
-    asyncio.run(run())
+async def test_a_hold_leaves_what_has_not_started_and_waits_for_what_has() -> None:
+    async with stage(concurrency=2) as site:
+        site.go_on.clear()
+        asking = asyncio.ensure_future(site.ask(0b1111))
+        await site.until(lambda: len(site.heads) == 2)
+        await site.throttle.look(is_paused=True)
+        assert site.throttle.held is not None
+        assert site.throttle.held.reason is HoldReason.PAUSED
+        site.go_on.set()
+        assert (await asking).asked == 0b11
+        assert (await site.ask(0b1)).asked == 0
 
 
-def test_a_budget_of_requests_is_kept_to_the_tile() -> None:
-    async def run() -> None:
-        async with stage(budget=Budget(requests=5)) as site:
-            response = await site.ask(mask_of(range(20)))
-            assert response.asked.bit_count() == len(site.heads) == 5
-            assert site.throttle.lacking == "requests"
-
-    asyncio.run(run())
+async def test_a_budget_of_requests_is_kept_to_the_tile() -> None:
+    async with stage(budget=Budget(requests=5)) as site:
+        response = await site.ask(mask_of(range(20)))
+        assert response.asked.bit_count() == len(site.heads) == 5
+        assert site.throttle.lacking == "requests"
 
 
-def test_tiles_start_apart_where_the_map_has_a_rate() -> None:
+async def test_tiles_start_apart_where_the_map_has_a_rate() -> None:
     """The throttle's own tests show that the starts are right; here each tile takes one."""
-
-    async def run() -> None:
-        async with stage(gap=Delay(0.01, 0.01)) as site:
-            began = asyncio.get_running_loop().time()
-            assert (await site.ask(0b11111)).asked == 0b11111
-            assert asyncio.get_running_loop().time() - began >= 0.04
-
-    asyncio.run(run())
+    async with stage(gap=Delay(0.01, 0.01)) as site:
+        began = asyncio.get_running_loop().time()
+        assert (await site.ask(0b11111)).asked == 0b11111
+        assert asyncio.get_running_loop().time() - began >= 0.04
 
 
-def test_a_tile_without_an_answer_has_its_failure_and_one_that_is_forbidden_is_not_asked() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
-            site.answers[site.path(tiles[1])] = b""
-            forbidden = f"User-agent: *\nDisallow: {site.path(tiles[2])}\n"
-            site.crawl.robots = Robots.of(site.url, forbidden.encode())
-            answers = (await site.ask(0b111)).answers
-            assert isinstance(answers[0], Answer)
-            assert isinstance(answers[1], DownloadFailedError)
-            assert isinstance(answers[2], IgnoreRequest)
-            assert len(site.heads) == 2
-
-    asyncio.run(run())
+async def test_a_tile_without_an_answer_has_its_failure_and_one_that_is_forbidden_is_not_asked() -> None:
+    async with stage() as site:
+        tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
+        site.answers[site.path(tiles[1])] = b""
+        forbidden = f"User-agent: *\nDisallow: {site.path(tiles[2])}\n"
+        site.crawl.robots = Robots.of(site.url, forbidden.encode())
+        answers = (await site.ask(0b111)).answers
+        assert isinstance(answers[0], Answer)
+        assert isinstance(answers[1], DownloadFailedError)
+        assert isinstance(answers[2], IgnoreRequest)
+        assert len(site.heads) == 2
 
 
-def test_a_redirect_of_a_tile_is_followed_on_the_site() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
-            site.answers[site.path(tile)] = MOVED % b"/moved.png"
-            (answer,) = (await site.ask(0b1)).answers.values()
-            assert isinstance(answer, Answer)
-            assert answer.status == 200
-            assert [head.split(" ")[:2] for head in site.heads] == [
-                ["HEAD", site.path(tile)],
-                ["HEAD", "/moved.png"],
-            ]
-
-    asyncio.run(run())
+async def test_a_redirect_of_a_tile_is_followed_on_the_site() -> None:
+    async with stage() as site:
+        (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
+        site.answers[site.path(tile)] = MOVED % b"/moved.png"
+        (answer,) = (await site.ask(0b1)).answers.values()
+        assert isinstance(answer, Answer)
+        assert answer.status == 200
+        assert [head.split(" ")[:2] for head in site.heads] == [
+            ["HEAD", site.path(tile)],
+            ["HEAD", "/moved.png"],
+        ]
 
 
-def test_a_tile_that_waited_for_the_place_of_a_single_request_starts_when_that_is_answered() -> None:
-    async def run() -> None:
-        async with stage(concurrency=1) as site:
-            site.go_on.clear()
-            single = asyncio.ensure_future(site.handler.download_request(Request(f"{site.url}/about")))
-            await site.until(lambda: len(site.heads) == 1)
-            asking = asyncio.ensure_future(site.ask(0b1))
-            await asyncio.sleep(0)
-            site.go_on.set()
-            async with asyncio.timeout(30):
-                assert (await asking).asked == 0b1
-            assert (await single).status == 200
-
-    asyncio.run(run())
+async def test_a_tile_that_waited_for_the_place_of_a_single_request_starts_when_that_is_answered() -> None:
+    async with stage(concurrency=1) as site:
+        site.go_on.clear()
+        single = asyncio.ensure_future(site.handler.download_request(Request(f"{site.url}/about")))
+        await site.until(lambda: len(site.heads) == 1)
+        asking = asyncio.ensure_future(site.ask(0b1))
+        await asyncio.sleep(0)
+        site.go_on.set()
+        async with asyncio.timeout(30):
+            assert (await asking).asked == 0b1
+        assert (await single).status == 200
 
 
-def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
-            site.answers[site.path(tile)] = MOVED % b"/moved.png"
-            site.go_on.clear()
-            asking = asyncio.ensure_future(site.ask(0b1))
-            await site.until(lambda: len(site.heads) == 1)
-            await site.throttle.look(is_paused=True)
-            site.go_on.set()
-            async with asyncio.timeout(60):
-                assert (await asking).asked == 0
-            assert len(site.heads) == 1
-
-    asyncio.run(run())
+async def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:
+    async with stage() as site:
+        (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
+        site.answers[site.path(tile)] = MOVED % b"/moved.png"
+        site.go_on.clear()
+        asking = asyncio.ensure_future(site.ask(0b1))
+        await site.until(lambda: len(site.heads) == 1)
+        await site.throttle.look(is_paused=True)
+        site.go_on.set()
+        async with asyncio.timeout(60):
+            assert (await asking).asked == 0
+        assert len(site.heads) == 1
 
 
 @pytest.mark.parametrize("status", [b"403 Forbidden", b"404 Not Found", b"405 Method Not Allowed"])
-def test_a_host_refuses_head_once_however_many_blocks_come_at_the_same_time(status: bytes) -> None:
-    async def run() -> None:
-        async with stage() as site:
-            site.refused_head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n"
-            several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4, 8)))
-            assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 12
-            assert [one.gets for one in several] == [0b1111, 0b1111 << 4, 0b1111 << 8]
-            assert 'If-None-Match: "1"' in site.heads[1]
-
-    asyncio.run(run())
+async def test_a_host_refuses_head_once_however_many_blocks_come_at_the_same_time(status: bytes) -> None:
+    async with stage() as site:
+        site.refused_head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n"
+        several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4, 8)))
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 12
+        assert [one.gets for one in several] == [0b1111, 0b1111 << 4, 0b1111 << 8]
+        assert 'If-None-Match: "1"' in site.heads[1]
 
 
-def test_a_tile_that_is_gone_is_checked_by_a_get_and_the_host_is_asked_on_by_head() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
-            site.answers[site.path(tiles[0])] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-            response = await site.ask_known(0b111)
-            assert (response.asked, response.gets) == (0b111, 0b1)
-            assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "HEAD", "HEAD"]
-
-    asyncio.run(run())
+async def test_a_tile_that_is_gone_is_checked_by_a_get_and_the_host_is_asked_on_by_head() -> None:
+    async with stage() as site:
+        tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
+        site.answers[site.path(tiles[0])] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        response = await site.ask_known(0b111)
+        assert (response.asked, response.gets) == (0b111, 0b1)
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "HEAD", "HEAD"]
 
 
-def test_what_is_in_doubt_in_a_pause_is_left() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            site.refused_head = REFUSED
-            site.go_on.clear()
-            asking = asyncio.ensure_future(site.ask_known(0b11))
-            await site.until(lambda: len(site.heads) == 1)
-            await site.throttle.look(is_paused=True)
-            site.go_on.set()
-            assert (await asking).asked == 0
-            await site.throttle.look()
-            assert (await site.ask_known(0b11)).asked == 0b11
-
-    asyncio.run(run())
+async def test_what_is_in_doubt_in_a_pause_is_left() -> None:
+    async with stage() as site:
+        site.refused_head = REFUSED
+        site.go_on.clear()
+        asking = asyncio.ensure_future(site.ask_known(0b11))
+        await site.until(lambda: len(site.heads) == 1)
+        await site.throttle.look(is_paused=True)
+        site.go_on.set()
+        assert (await asking).asked == 0
+        await site.throttle.look()
+        assert (await site.ask_known(0b11)).asked == 0b11
 
 
-def test_every_403_of_a_row_that_turns_out_to_be_a_limit_is_left() -> None:
-    async def run() -> None:
-        async with stage(concurrency=1, HOST_DOWN_AFTER=3, HOST_DOWN_PAUSE=60) as site:
-            tiles = dict(Block(LAYER, 0, 0, -1, mask_of(range(6))).tiles())
-            site.answers |= {site.path(tiles[bit]): REFUSED for bit in (1, 3, 4, 5)}
-            # The first one stands alone between good answers, and is asked once more, too.
-            assert (await site.ask(mask_of(range(6)))).asked == 0b101
-            assert len(site.heads) == 6
-
-    asyncio.run(run())
+async def test_every_403_of_a_row_that_turns_out_to_be_a_limit_is_left() -> None:
+    async with stage(concurrency=1, HOST_DOWN_AFTER=3, HOST_DOWN_PAUSE=60) as site:
+        tiles = dict(Block(LAYER, 0, 0, -1, mask_of(range(6))).tiles())
+        site.answers |= {site.path(tiles[bit]): REFUSED for bit in (1, 3, 4, 5)}
+        # The first one stands alone between good answers, and is asked once more, too.
+        assert (await site.ask(mask_of(range(6)))).asked == 0b101
+        assert len(site.heads) == 6
 
 
-def test_a_host_that_asks_for_a_rest_gets_it_and_the_tiles_that_have_not_started_are_left() -> None:
-    async def run() -> None:
-        async with stage(concurrency=1) as site:
-            (_, first), *_ = Block(LAYER, 0, 0, -1, 0b111).tiles()
-            site.answers[site.path(first)] = (
-                b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n"
-            )
-            response = await site.ask(0b111)
-            assert response.asked == 0b1
-            assert site.throttle.held is not None
-            assert site.throttle.held.reason is HoldReason.RESTING
-
-    asyncio.run(run())
+async def test_a_host_that_asks_for_a_rest_gets_it_and_the_tiles_that_have_not_started_are_left() -> None:
+    async with stage(concurrency=1) as site:
+        (_, first), *_ = Block(LAYER, 0, 0, -1, 0b111).tiles()
+        site.answers[site.path(first)] = (
+            b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n"
+        )
+        response = await site.ask(0b111)
+        assert response.asked == 0b1
+        assert site.throttle.held is not None
+        assert site.throttle.held.reason is HoldReason.RESTING
 
 
-def test_a_redirect_into_a_network_of_ours_is_not_followed() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
-            site.answers[site.path(tile)] = MOVED % b"http://10.0.0.1/a.png"
-            (answer,) = (await site.ask(0b1)).answers.values()
-            assert isinstance(answer, IgnoreRequest)
-            assert "private" in str(answer)
-
-    asyncio.run(run())
+async def test_a_redirect_into_a_network_of_ours_is_not_followed() -> None:
+    async with stage() as site:
+        (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
+        site.answers[site.path(tile)] = MOVED % b"http://10.0.0.1/a.png"
+        (answer,) = (await site.ask(0b1)).answers.values()
+        assert isinstance(answer, IgnoreRequest)
+        assert "private" in str(answer)
 
 
-def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile() -> None:
-    async def run() -> None:
-        async with stage() as site:
-            await site.ask(0b11, headers={"User-Agent": "one", "X-Key": "a"})
-            assert all("User-Agent: one" in head and "X-Key: a" in head for head in site.heads)
-
-    asyncio.run(run())
+async def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile() -> None:
+    async with stage() as site:
+        await site.ask(0b11, headers={"User-Agent": "one", "X-Key": "a"})
+        assert all("User-Agent: one" in head and "X-Key: a" in head for head in site.heads)
 
 
 @pytest.mark.parametrize("is_crawling", [True, False])
-def test_after_a_signal_to_end_nothing_more_starts(
+async def test_after_a_signal_to_end_nothing_more_starts(
     monkeypatch: pytest.MonkeyPatch, is_crawling: bool
 ) -> None:
     monkeypatch.setattr(throttle, "scheduler_of", lambda crawler: None)
-
-    async def run() -> None:
-        crawler = get_crawler(Spider, {"SCHEDULER_QUEUE": "memory"})
-        crawler.crawling = is_crawling
-        rules = Rules("127.0.0.1", 1)
-        informed = throttle.CrawlThrottle(
-            crawl_of(crawler), crawler.settings, rules, "small", ZoneInfo("UTC"), is_kept=False
-        )
-        await informed.open(Budget())
-        assert (informed.map.held is None) is is_crawling
-        await informed.close()
-
-    asyncio.run(run())
+    crawler = get_crawler(Spider, {"SCHEDULER_QUEUE": "memory"})
+    crawler.crawling = is_crawling
+    rules = Rules("127.0.0.1", 1)
+    informed = throttle.CrawlThrottle(
+        crawl_of(crawler), crawler.settings, rules, "small", ZoneInfo("UTC"), is_kept=False
+    )
+    await informed.open(Budget())
+    assert (informed.map.held is None) is is_crawling
+    await informed.close()
 
 
 @pytest.mark.parametrize(("attempt", "may_be"), [(1, False), (2, True)])

@@ -79,126 +79,106 @@ async def ask(shared: Connections, url: str, **options: int) -> int:
     return status
 
 
-def test_no_more_connections_are_open_than_they_may_be_those_that_are_idle_included() -> None:
-    async def test() -> None:
-        sites = CountedSites()
-        async with AsyncExitStack() as stack:
-            urls = [await stack.enter_async_context(sites.site()) for _ in range(5)]
-            shared = Connections(2)
-            try:
-                asked = [ask(shared, url) for url in urls * 3]
-                assert await asyncio.gather(*asked) == [204] * 15
-            finally:
-                shared.close()
-            # A site hears of the end of a connection only later.
-            assert sites.most_open <= 3
-
-    asyncio.run(test())
-
-
-def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
-    async def test() -> None:
-        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            came.set()
-            await reader.read()
-            writer.close()
-
-        came = asyncio.Event()
-        silent = await asyncio.start_server(be_silent, "127.0.0.1", 0)
-        async with silent, CountedSites().site() as url:
-            shared = Connections(1)
-            hung = asyncio.ensure_future(
-                ask(shared, "http://{}:{}/".format(*silent.sockets[0].getsockname()))
-            )
-            await came.wait()
-            next_one = asyncio.ensure_future(ask(shared, url))
-            hung.cancel()
-            assert await next_one == 204
+async def test_no_more_connections_are_open_than_they_may_be_those_that_are_idle_included() -> None:
+    sites = CountedSites()
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(sites.site()) for _ in range(5)]
+        shared = Connections(2)
+        try:
+            asked = [ask(shared, url) for url in urls * 3]
+            assert await asyncio.gather(*asked) == [204] * 15
+        finally:
             shared.close()
-
-    asyncio.run(test())
-
-
-def test_a_connection_that_its_site_closes_between_two_requests_is_watched_no_more() -> None:
-    async def test() -> None:
-        async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(ANSWER)
-            await has_answer.wait()
-            has_answer.clear()
-            writer.close()
-            await writer.wait_closed()
-            is_closed.set()
-
-        has_answer, is_closed = asyncio.Event(), asyncio.Event()
-        async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
-            shared, address = Connections(1), "http://{}:{}/".format(*server.sockets[0].getsockname())
-            for _ in range(2):
-                assert await ask(shared, address) == 204
-                has_answer.set()
-                await is_closed.wait()
-                is_closed.clear()
-                # Whatever is left to read would wake the event loop without an end.
-                for _ in range(3):
-                    await asyncio.sleep(0)
-                assert shared._sockets.poll(0) == []
-            shared.close()
-
-    asyncio.run(test())
+        # A site hears of the end of a connection only later.
+        assert sites.most_open <= 3
 
 
-def test_a_transfer_that_is_under_way_when_they_are_closed_is_cancelled() -> None:
-    async def test() -> None:
-        begun = asyncio.Event()
+async def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        await reader.read()
+        writer.close()
 
-        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            begun.set()
-            await reader.read()
-            writer.close()
-
-        async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
-            shared = connections()
-            address = "http://{}:{}/".format(*server.sockets[0].getsockname())
-            asking = asyncio.ensure_future(ask(shared, address))
-            await begun.wait()
-            shared.close()
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert asking.cancelled()
-
-    asyncio.run(test())
+    came = asyncio.Event()
+    silent = await asyncio.start_server(be_silent, "127.0.0.1", 0)
+    async with silent, CountedSites().site() as url:
+        shared = Connections(1)
+        hung = asyncio.ensure_future(ask(shared, "http://{}:{}/".format(*silent.sockets[0].getsockname())))
+        await came.wait()
+        next_one = asyncio.ensure_future(ask(shared, url))
+        hung.cancel()
+        assert await next_one == 204
+        shared.close()
 
 
-def test_the_silence_of_several_at_once_is_counted_before_the_time_for_their_connections_is_up() -> None:
+async def test_a_connection_that_its_site_closes_between_two_requests_is_watched_no_more() -> None:
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(ANSWER)
+        await has_answer.wait()
+        has_answer.clear()
+        writer.close()
+        await writer.wait_closed()
+        is_closed.set()
+
+    has_answer, is_closed = asyncio.Event(), asyncio.Event()
+    async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
+        shared, address = Connections(1), "http://{}:{}/".format(*server.sockets[0].getsockname())
+        for _ in range(2):
+            assert await ask(shared, address) == 204
+            has_answer.set()
+            await is_closed.wait()
+            is_closed.clear()
+            # Whatever is left to read would wake the event loop without an end.
+            for _ in range(3):
+                await asyncio.sleep(0)
+            assert shared._sockets.poll(0) == []
+        shared.close()
+
+
+async def test_a_transfer_that_is_under_way_when_they_are_closed_is_cancelled() -> None:
+    begun = asyncio.Event()
+
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+        shared = connections()
+        address = "http://{}:{}/".format(*server.sockets[0].getsockname())
+        asking = asyncio.ensure_future(ask(shared, address))
+        await begun.wait()
+        shared.close()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert asking.cancelled()
+
+
+async def test_the_silence_of_several_is_counted_before_the_time_for_their_connections_is_up() -> None:
     """libcurl's own clock cannot be given; a minute stands for never."""
 
-    async def test() -> None:
-        async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
 
-        async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
-            url = "http://{}:{}/".format(*server.sockets[0].getsockname())
-            shared = Connections(3)
-            bounds = {"LOW_SPEED_LIMIT": 1, "LOW_SPEED_TIME": 1, "CONNECTTIMEOUT": 60, "TIMEOUT": 60}
-            asked = [ask(shared, url, **bounds) for _ in range(3)]
-            failures = await asyncio.gather(*asked, return_exceptions=True)
-            assert ["too slow" in str(failure) for failure in failures] == [True] * 3
-            shared.close()
-
-    asyncio.run(test())
+    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+        url = "http://{}:{}/".format(*server.sockets[0].getsockname())
+        shared = Connections(3)
+        bounds = {"LOW_SPEED_LIMIT": 1, "LOW_SPEED_TIME": 1, "CONNECTTIMEOUT": 60, "TIMEOUT": 60}
+        asked = [ask(shared, url, **bounds) for _ in range(3)]
+        failures = await asyncio.gather(*asked, return_exceptions=True)
+        assert ["too slow" in str(failure) for failure in failures] == [True] * 3
+        shared.close()
 
 
-def test_crawls_of_one_process_share_them_until_the_last_has_closed_them() -> None:
-    async def test() -> None:
-        async with CountedSites().site() as url:
-            one, two = connections(), connections()
-            assert one is two
-            one.close()
-            assert await ask(two, url) == 204
-            two.close()
-            assert connections() is not one
-            connections().close()
-            connections().close()
-
-    asyncio.run(test())
+async def test_crawls_of_one_process_share_them_until_the_last_has_closed_them() -> None:
+    async with CountedSites().site() as url:
+        one, two = connections(), connections()
+        assert one is two
+        one.close()
+        assert await ask(two, url) == 204
+        two.close()
+        assert connections() is not one
+        connections().close()
+        connections().close()

@@ -155,45 +155,36 @@ async def asking(
         await server.wait_closed()
 
 
-def test_one_connection_serves_one_request_after_the_other_without_cookies() -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            for path in ("/plain", "/cookie", "/empty", "/plain"):
-                assert (await crawl.ask(path, "GET" if path == "/empty" else "HEAD")).status == 200
-            assert crawl.site.connections == 1
-            assert "Cookie" not in crawl.site.heads[-1]
-            # Nothing that no middleware has set.
-            names = {line.split(":")[0] for line in crawl.site.heads[-1].splitlines()[1:] if line}
-            assert names == {"Host"}
-
-    asyncio.run(test())
+async def test_one_connection_serves_one_request_after_the_other_without_cookies() -> None:
+    async with asking() as crawl:
+        for path in ("/plain", "/cookie", "/empty", "/plain"):
+            assert (await crawl.ask(path, "GET" if path == "/empty" else "HEAD")).status == 200
+        assert crawl.site.connections == 1
+        assert "Cookie" not in crawl.site.heads[-1]
+        # Nothing that no middleware has set.
+        names = {line.split(":")[0] for line in crawl.site.heads[-1].splitlines()[1:] if line}
+        assert names == {"Host"}
 
 
-def test_a_request_whose_caller_is_cancelled_leaves_its_handle_to_the_next() -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            silent = asyncio.ensure_future(crawl.ask("/silent"))
-            while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
-                await asyncio.sleep(0)
-            silent.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await silent
-            assert (await crawl.ask("/moved")).status == 302
-            assert len(crawl.handler._idle["HEAD"]) == 1
-
-    asyncio.run(test())
+async def test_a_request_whose_caller_is_cancelled_leaves_its_handle_to_the_next() -> None:
+    async with asking() as crawl:
+        silent = asyncio.ensure_future(crawl.ask("/silent"))
+        while not crawl.site.heads:  # noqa: ASYNC110 - nobody but the site knows when it was asked
+            await asyncio.sleep(0)
+        silent.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await silent
+        assert (await crawl.ask("/moved")).status == 302
+        assert len(crawl.handler._idle["HEAD"]) == 1
 
 
 @pytest.mark.parametrize("path", ["/body", "/two", "/early"])
-def test_an_answer_out_of_shape_is_never_taken_for_the_next_one(path: str) -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            first = await crawl.ask(path)
-            after = await crawl.ask("/moved")
-            assert first.headers["ETag"] == (b'"second"' if path == "/two" else b'"1"')
-            assert (after.status, after.headers["Location"]) == (302, b"/plain")
-
-    asyncio.run(test())
+async def test_an_answer_out_of_shape_is_never_taken_for_the_next_one(path: str) -> None:
+    async with asking() as crawl:
+        first = await crawl.ask(path)
+        after = await crawl.ask("/moved")
+        assert first.headers["ETag"] == (b'"second"' if path == "/two" else b'"1"')
+        assert (after.status, after.headers["Location"]) == (302, b"/plain")
 
 
 @pytest.mark.parametrize(
@@ -208,21 +199,18 @@ def test_an_answer_out_of_shape_is_never_taken_for_the_next_one(path: str) -> No
         ("http://127.0.0.1:1/", "HEAD", DownloadConnectionRefusedError),
     ],
 )
-def test_what_is_no_answer_is_told_in_scrapys_own_errors_and_asked_once(
+async def test_what_is_no_answer_is_told_in_scrapys_own_errors_and_asked_once(
     path: str, method: str, raised: type[Exception]
 ) -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            # On a connection that was used before libcurl would ask again by itself.
-            await crawl.ask("/moved")
-            timeout = 0.5 if raised is DownloadTimeoutError else 240
-            with pytest.raises(raised):
-                await crawl.ask(path, method, download_timeout=timeout, download_maxsize=4000)
-            assert len(crawl.site.heads) == (1 if "://" in path else 2)
-            # The handler is none the worse for it.
-            assert (await crawl.ask("/moved")).status == 302
-
-    asyncio.run(test())
+    async with asking() as crawl:
+        # On a connection that was used before libcurl would ask again by itself.
+        await crawl.ask("/moved")
+        timeout = 0.5 if raised is DownloadTimeoutError else 240
+        with pytest.raises(raised):
+            await crawl.ask(path, method, download_timeout=timeout, download_maxsize=4000)
+        assert len(crawl.site.heads) == (1 if "://" in path else 2)
+        # The handler is none the worse for it.
+        assert (await crawl.ask("/moved")).status == 302
 
 
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
@@ -234,42 +222,33 @@ def test_what_is_no_answer_is_told_in_scrapys_own_errors_and_asked_once(
         ("/silent", DownloadTimeoutError, "less than 1,000 bytes a second for 1 s"),
     ],
 )
-def test_an_answer_without_end_is_given_up_in_words_that_are_the_same_for_all_tiles(
+async def test_an_answer_without_end_is_given_up_in_words_that_are_the_same_for_all_tiles(
     path: str, raised: type[Exception], said: str, method: str
 ) -> None:
-    async def test() -> None:
-        async with asking(DOWNLOAD_LOW_SPEED_TIME=1 if raised is DownloadTimeoutError else 240) as crawl:
-            with pytest.raises(raised) as told:
-                await crawl.ask(path, method)
-            assert str(told.value) == said
-            assert (await crawl.ask("/hints")).headers["ETag"] == b'"1"'
-
-    asyncio.run(test())
+    async with asking(DOWNLOAD_LOW_SPEED_TIME=1 if raised is DownloadTimeoutError else 240) as crawl:
+        with pytest.raises(raised) as told:
+            await crawl.ask(path, method)
+        assert str(told.value) == said
+        assert (await crawl.ask("/hints")).headers["ETag"] == b'"1"'
 
 
 @pytest.mark.parametrize("path", ["/colon", "/trailer"])
-def test_only_the_last_head_tells_of_an_answer(path: str) -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            answer = await crawl.ask(path, "GET")
-            assert (answer.status, answer.body, answer.headers.get("ETag")) == (200, b"body", None)
-
-    asyncio.run(test())
+async def test_only_the_last_head_tells_of_an_answer(path: str) -> None:
+    async with asking() as crawl:
+        answer = await crawl.ask(path, "GET")
+        assert (answer.status, answer.body, answer.headers.get("ETag")) == (200, b"body", None)
 
 
 @pytest.mark.parametrize(("method", "whole"), [("HEAD", _PLAIN), ("GET", _PLAIN + b"body")])
-def test_an_answer_that_is_reset_at_whichever_byte_is_no_answer_until_it_is_whole(
+async def test_an_answer_that_is_reset_at_whichever_byte_is_no_answer_until_it_is_whole(
     method: str, whole: bytes
 ) -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            for sent in range(len(whole)):
-                with pytest.raises((DownloadFailedError, ResponseDataLossError)):
-                    await crawl.ask(f"{_RESET}{sent}", method)
-            answer = await crawl.ask("/body", method)
-            assert (answer.status, answer.body) == (200, b"body" if method == "GET" else b"")
-
-    asyncio.run(test())
+    async with asking() as crawl:
+        for sent in range(len(whole)):
+            with pytest.raises((DownloadFailedError, ResponseDataLossError)):
+                await crawl.ask(f"{_RESET}{sent}", method)
+        answer = await crawl.ask("/body", method)
+        assert (answer.status, answer.body) == (200, b"body" if method == "GET" else b"")
 
 
 def test_nothing_is_kept_of_what_was_received() -> None:
@@ -308,95 +287,77 @@ def test_a_body_in_pieces_of_one_byte_takes_the_memory_of_its_bytes() -> None:
         tracemalloc.stop()
 
 
-def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up() -> None:
-    async def test() -> None:
-        async with asking(DOWNLOAD_TIMEOUT=180) as crawl:
-            (oldest,) = crawl.handler._crawl.oldest_requests
-            assert oldest() is None
-            silent = asyncio.ensure_future(crawl.ask("/silent"))
-            # Nobody but the site knows when it was asked.
-            while not crawl.site.heads:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            await crawl.ask("/moved")
-            wait = oldest()
-            assert wait is not None
-            assert wait.what == f"{crawl.site.url}/silent to answer"
-            # The time for its connection comes first.
-            assert 30 <= wait.until - wait.since < 60
-            await crawl.ask("/moved")
-            assert oldest() == wait
-            silent.cancel()
-            slow = asyncio.ensure_future(crawl.ask("/endless", "GET"))
-            # Nor does anybody tell when its first bytes have come.
-            while (wait := oldest()) is None or wait.until != wait.since + 180:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            slow.cancel()
-
-    asyncio.run(test())
+async def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up() -> None:
+    async with asking(DOWNLOAD_TIMEOUT=180) as crawl:
+        (oldest,) = crawl.handler._crawl.oldest_requests
+        assert oldest() is None
+        silent = asyncio.ensure_future(crawl.ask("/silent"))
+        # Nobody but the site knows when it was asked.
+        while not crawl.site.heads:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        await crawl.ask("/moved")
+        wait = oldest()
+        assert wait is not None
+        assert wait.what == f"{crawl.site.url}/silent to answer"
+        # The time for its connection comes first.
+        assert 30 <= wait.until - wait.since < 60
+        await crawl.ask("/moved")
+        assert oldest() == wait
+        silent.cancel()
+        slow = asyncio.ensure_future(crawl.ask("/endless", "GET"))
+        # Nor does anybody tell when its first bytes have come.
+        while (wait := oldest()) is None or wait.until != wait.since + 180:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        slow.cancel()
 
 
-def test_a_request_with_a_body_leaves_nothing_to_the_next_one() -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            with_body = Request(crawl.site.url + "/moved", body=b"body", meta={"dont_redirect": True})
-            await crawl.handler.download_request(with_body)
-            await crawl.ask("/moved", "GET")
-            # What it sent stands before the next request, which the site takes for one text.
-            assert crawl.site.heads[0].startswith("GET /moved ")
-            assert crawl.site.heads[-1].startswith("bodyGET /moved ")
-            assert "Content-Length" not in crawl.site.heads[-1]
-
-    asyncio.run(test())
+async def test_a_request_with_a_body_leaves_nothing_to_the_next_one() -> None:
+    async with asking() as crawl:
+        with_body = Request(crawl.site.url + "/moved", body=b"body", meta={"dont_redirect": True})
+        await crawl.handler.download_request(with_body)
+        await crawl.ask("/moved", "GET")
+        # What it sent stands before the next request, which the site takes for one text.
+        assert crawl.site.heads[0].startswith("GET /moved ")
+        assert crawl.site.heads[-1].startswith("bodyGET /moved ")
+        assert "Content-Length" not in crawl.site.heads[-1]
 
 
-def test_a_redirected_request_is_not_sent_into_a_network_that_its_map_is_not_in() -> None:
+async def test_a_redirected_request_is_not_sent_into_a_network_that_its_map_is_not_in() -> None:
     """Whatever its name meant when it was looked up: this is the address that was connected to."""
-
-    async def test() -> None:
-        async with asking() as crawl:
-            with pytest.raises(IgnoreRequest, match="this computer's own"):
-                await crawl.ask("/moved", near=["93.184.215.14"])
-            assert crawl.site.heads == []
-            assert (await crawl.ask("/moved", near=["127.0.0.1"])).status == 302
-            assert (await crawl.ask(_BEHIND_PROXY, near=["10.0.0.1"], proxy=crawl.site.url)).status == 302
-            assert (await crawl.ask("/moved")).status == 302
-
-    asyncio.run(test())
+    async with asking() as crawl:
+        with pytest.raises(IgnoreRequest, match="this computer's own"):
+            await crawl.ask("/moved", near=["93.184.215.14"])
+        assert crawl.site.heads == []
+        assert (await crawl.ask("/moved", near=["127.0.0.1"])).status == 302
+        assert (await crawl.ask(_BEHIND_PROXY, near=["10.0.0.1"], proxy=crawl.site.url)).status == 302
+        assert (await crawl.ask("/moved")).status == 302
 
 
 @pytest.mark.parametrize("path", ["/endless-body", "/large"])
-def test_an_answer_that_is_too_large_is_told_in_words_that_are_the_same_for_all_tiles(path: str) -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            with pytest.raises(DownloadCancelledError, match=r"^the answer has more than 4,000 bytes$"):
-                await crawl.ask(path, "GET", download_maxsize=4000)
+async def test_an_answer_that_is_too_large_has_words_that_are_the_same_for_all_tiles(
+    path: str,
+) -> None:
+    async with asking() as crawl:
+        with pytest.raises(DownloadCancelledError, match=r"^the answer has more than 4,000 bytes$"):
+            await crawl.ask(path, "GET", download_maxsize=4000)
 
-    asyncio.run(test())
 
-
-def test_what_fails_over_http_2_is_asked_again_over_http_1_1(tmp_path: Path) -> None:
+async def test_what_fails_over_http_2_is_asked_again_over_http_1_1(tmp_path: Path) -> None:
     """The site's TLS agrees on HTTP/2, which it does not speak."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(made_certificate(tmp_path))
     tls.set_alpn_protocols(["h2", "http/1.1"])
-
-    async def test() -> None:
-        async with asking(tls=tls, DOWNLOAD_VERIFY_CERTIFICATES=False) as crawl:
-            with pytest.raises((DownloadFailedError, DownloadTimeoutError, ResponseDataLossError)):
-                await crawl.ask("/moved", download_timeout=1)
-            assert (await crawl.ask("/moved", **{ATTEMPT: 1})).status == 302
-
-    asyncio.run(test())
+    async with asking(tls=tls, DOWNLOAD_VERIFY_CERTIFICATES=False) as crawl:
+        with pytest.raises((DownloadFailedError, DownloadTimeoutError, ResponseDataLossError)):
+            await crawl.ask("/moved", download_timeout=1)
+        assert (await crawl.ask("/moved", **{ATTEMPT: 1})).status == 302
 
 
-def test_a_proxy_is_asked_in_place_of_the_host() -> None:
-    async def test() -> None:
-        async with asking() as crawl:
-            answer = await crawl.ask(_BEHIND_PROXY, proxy=crawl.site.url)
-            assert answer.status == 302
-            assert crawl.site.heads[0].startswith(f"HEAD {_BEHIND_PROXY} HTTP/1.1\r\nHost: nowhere.invalid")
-
-    asyncio.run(test())
+async def test_a_proxy_is_asked_in_place_of_the_host() -> None:
+    async with asking() as crawl:
+        answer = await crawl.ask(_BEHIND_PROXY, proxy=crawl.site.url)
+        assert answer.status == 302
+        assert crawl.site.heads[0].startswith(f"HEAD {_BEHIND_PROXY} HTTP/1.1\r\nHost: nowhere.invalid")
 
 
 def test_a_certificate_is_checked_unless_a_setting_says_otherwise(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -32,17 +31,14 @@ def throttle_of(folder: Path, *, is_busy: bool) -> CrawlThrottle:
 
 
 @pytest.mark.parametrize(("is_busy", "left"), [(True, 0), (False, 4)])
-def test_a_crawl_that_has_nothing_to_ask_leaves_its_places_to_others(
+async def test_a_crawl_that_has_nothing_to_ask_leaves_its_places_to_others(
     tmp_path: Path, is_busy: bool, left: int
 ) -> None:
-    async def test() -> None:
-        one, other = throttle_of(tmp_path, is_busy=is_busy), throttle_of(tmp_path, is_busy=True)
-        try:
-            await one.open(Budget())
-            await other.open(Budget())
-            assert other.map.concurrency == left
-        finally:
-            await one.close()
-            await other.close()
-
-    asyncio.run(test())
+    one, other = throttle_of(tmp_path, is_busy=is_busy), throttle_of(tmp_path, is_busy=True)
+    try:
+        await one.open(Budget())
+        await other.open(Budget())
+        assert other.map.concurrency == left
+    finally:
+        await one.close()
+        await other.close()

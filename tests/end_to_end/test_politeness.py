@@ -8,11 +8,11 @@ import sys
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
 
+from tests.end_to_end.clock import Clock
 from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
 from tests.end_to_end.rendering import Rendering
@@ -20,6 +20,7 @@ from tests.servers.published import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.servers.nginx import LogLine, Nginx
 
@@ -119,31 +120,16 @@ def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(car
     assert min(gaps_between(starts)) >= 0.05 - ROUNDED
 
 
-class Clock:
-    """A program's clock, which the test sets while it runs."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self.environment = {
-            "LD_PRELOAD": str(next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))),
-            "FAKETIME_TIMESTAMP_FILE": str(file),
-            # Seconds for which it is not read again.
-            "FAKETIME_CACHE_DURATION": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            # Else threads that wait for a time go round without a pause, with the C libraries of today.
-            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
-        }
-
-    def set(self, hour: int, minute: int) -> None:
-        now = datetime.now(UTC)
-        later = now.replace(hour=hour, minute=minute) - now - timedelta(days=1)
-        self._file.write_text(f"{later.total_seconds():+.0f}")
+def until(hour: int, minute: int) -> float:
+    """Returns the seconds from that time of yesterday until now, as a negative number."""
+    now = datetime.now(UTC)
+    return (now.replace(hour=hour, minute=minute) - now - timedelta(days=1)).total_seconds()
 
 
 def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, tmp_path: Path) -> None:
     project, site, clock = careful.project, careful.site, Clock(tmp_path / "clock")
     arguments = _settings({"DELAY": 0.05, "QUIET_HOURS": "18:00-23:00"})
-    clock.set(17, 30)
+    clock.step(until(17, 30))
     with subprocess.Popen(
         [sys.executable, "-m", "scrapy", "harvest", NAME, *arguments],
         cwd=ROOT,
@@ -152,7 +138,7 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
         text=True,
     ) as process:
         await_condition(lambda: answered(site) > 10, process)
-        clock.set(18, 30)
+        clock.step(until(18, 30))
         assert process.stderr is not None
         # It is told when the quiet hours begin; what was on the way is answered by then, or soon.
         line = process.stderr.readline()
@@ -162,7 +148,7 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
         pause = threading.Event()
         pause.wait(1.0)
         assert len(list(site.log())) <= len(before) + 4
-        clock.set(23, 30)
+        clock.step(until(23, 30))
         assert process.wait(240) == 0
     assert len(project.versions()) == len(Rendering(tmp_path / "site", 5).paths())
 

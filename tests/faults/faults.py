@@ -96,12 +96,26 @@ class Faulty:
         return Run(status, said, dict(zip(KINDS, counted, strict=True)))
 
 
+def full_disk(folder: Path, data: Path, number: int) -> dict[str, str]:
+    """Returns the environment of a program for which the disk of a data folder is full from its write of this
+    number on. `folder` gets the library."""
+    calls = folder / "calls"
+    calls.write_bytes(bytes(4 * len(KINDS)))
+    told = f"{KINDS.index('write')} {number} {errno.ENOSPC} 1 {data}"
+    return {"LD_PRELOAD": str(_compiled(folder)), "FAULT": told, "FAULT_CALLS": str(calls)}
+
+
+def _compiled(folder: Path) -> Path:
+    library, source = folder / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
+    options = "-O1 -Wall -Wextra -Werror -shared -fPIC -ldl -lpthread"
+    subprocess.run(["gcc", str(source), "-o", str(library), *options.split()], check=True)
+    return library
+
+
 @contextmanager
 def faulty(workplace: Path) -> Iterator[Faulty]:
     """Compiles the library of failing calls, and starts the server that runs programs with it."""
-    library, source = workplace / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
-    options = "-O1 -Wall -Wextra -Werror -shared -fPIC -ldl -lpthread"
-    subprocess.run(["gcc", str(source), "-o", str(library), *options.split()], check=True)
+    library = _compiled(workplace)
     with subprocess.Popen(
         [sys.executable, "-m", "tests.faults.programs"],
         cwd=ROOT,

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tests.end_to_end.forking import ForkedProcess
+from tests.end_to_end.forking import ROOT, ForkedProcess
 from tests.end_to_end.project import Project
 from tileharvest.queue.redis.queue import RedisQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.queue.port import Counts
@@ -31,7 +33,7 @@ _LOOK: Final = 0.01
 class Worker:
     """One `scrapy crawl`."""
 
-    def __init__(self, process: ForkedProcess, log: Path) -> None:
+    def __init__(self, process: ForkedProcess | subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
         self._log = log
 
@@ -102,14 +104,27 @@ class Fleet:
         *arguments: str,
         day: str | None = DAY,
         command: Sequence[str] = CRAWL,
+        environment: Mapping[str, str] | None = None,
     ) -> Worker:
-        """One more. Without a day it is a command that takes none."""
+        """One more. Without a day it is a command that takes none. With an `environment`, such as of a
+        library to be preloaded, it starts from nothing."""
         log = self.project.folder / f"worker-{len(self.workers) + 1}.log"
         options = [part for name, value in self.settings.items() for part in ("-s", f"{name}={value}")]
         words = [*command, *([] if day is None else ["-a", f"day={day}"]), *options, *arguments]
-        places = {"REDIS_URL": self.redis_url or "", "DATABASE_URL": self.database_url}
+        places = self.project.environment
+        places |= {"REDIS_URL": self.redis_url or "", "DATABASE_URL": self.database_url}
         with Connection(os.open(log, os.O_WRONLY | os.O_CREAT), readable=False) as file:
-            process = ForkedProcess("scrapy", words, self.project.environment | places, file, file)
+            process = (
+                ForkedProcess("scrapy", words, places, file, file)
+                if environment is None
+                else subprocess.Popen(
+                    [sys.executable, "-m", "scrapy", *words],
+                    cwd=ROOT,
+                    env={**places, **environment},
+                    stdout=file.fileno(),
+                    stderr=file.fileno(),
+                )
+            )
         worker = Worker(process, log)
         self.workers.append(worker)
         return worker

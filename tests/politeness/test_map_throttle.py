@@ -37,6 +37,8 @@ class World:
 
     def __init__(self) -> None:
         self.shared = SqliteThrottle()
+        self.set_back = 0.0
+        """The seconds by which the clock was set back."""
 
     @asynccontextmanager
     async def asking(
@@ -50,7 +52,7 @@ class World:
             CostMeter(clock=now),
             lasts=LASTS,
             zone=UTC,
-            clock=now,
+            clock=lambda: now() - self.set_back,
         )
         await throttle.open(budget)
         yield throttle
@@ -185,6 +187,16 @@ async def test_that_a_host_is_down_is_told_only_if_nothing_else_holds(
         assert throttle.held == (HoldReason.RESTING, now() + 60)
         throttle.down_until(None)
         await asyncio.sleep(60)
+        assert throttle.held is None
+
+
+@jumping
+async def test_a_rest_that_is_over_does_not_come_back_with_a_clock_that_is_set_back(world: World) -> None:
+    async with world.asking() as throttle:
+        await throttle.rest(HOST, 60)
+        await asyncio.sleep(60)
+        await throttle.look()
+        world.set_back = 3600.0
         assert throttle.held is None
 
 

@@ -6,7 +6,8 @@
 
 Each round runs a stage: a harvest of real maps, usually after a harvest of the day before. One process or
 three workers over Redis and PostgreSQL do the work. The seed draws the moments of the disturbances:
-SIGKILL, SIGSTOP for longer than a lease, a killed Redis, a PostgreSQL restarted in immediate mode. Then the
+SIGKILL, SIGSTOP for longer than a lease, a killed Redis, a PostgreSQL restarted in immediate mode, a full
+disk, a clock that steps by hours. Then the
 round compares every row of the history, all images and the queue with those of the same harvest undisturbed.
 It harvests once more on the day after, and compares the versions again. A round that fails leaves its folder.
 

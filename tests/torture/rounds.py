@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.crash.soundness import assert_sound
+from tests.end_to_end.clock import Clock
 from tests.end_to_end.project import answered
+from tests.faults.faults import full_disk
 from tests.fleet.workers import await_until
 from tests.torture.stages import DAY, DAY_AFTER, misnamed
 from tests.torture.whole_history import differences
@@ -28,6 +30,10 @@ LEASE: Final = 3
 PATIENCE: Final = 240.0
 """The seconds in which a harvest must end after its last disturbance, and in which a moment must come."""
 WORKERS: Final = 3
+_WRITES: Final = 300
+"""The most writes after which the disk is full. A run that makes fewer ends undisturbed."""
+_HOURS: Final = 30
+"""The most hours by which a clock steps."""
 
 MAY_DIFFER: Final = frozenset(
     {
@@ -120,13 +126,30 @@ class Round:
         return self.outcome
 
     def _disturb_one(self) -> None:
-        number = self._random.randint(2, 12)
-        for moment in [self._draw(number) for _ in range(number)]:
-            worker = self._workplace.start(DAY)
-            if not self._await(moment, [worker]):
-                break
-            self._kill(worker)
-            assert_sound(self._workplace.fleet.project)
+        place, random = self._workplace, self._random
+        number = random.randint(2, 12)
+        kinds = random.choices(("kill", "full disk", "stepped clock"), (8, 1, 1), k=number)
+        moments = [self._draw(number) for _ in kinds]
+        numbers = [random.randint(1, _WRITES) for _ in kinds]
+        hours = [random.randint(-_HOURS, _HOURS) for _ in kinds]
+        for what, moment, write, step in zip(kinds, moments, numbers, hours, strict=True):
+            if what == "full disk":
+                project = place.fleet.project
+                worker = place.start(DAY, environment=full_disk(project.folder, project.data, write))
+                place.fleet.await_ends(worker, patience=PATIENCE)
+                self.outcome.done[what] += worker.status == 1
+                self._look_at(worker)
+            else:
+                clock = Clock(place.folder / "clock") if what == "stepped clock" else None
+                worker = place.start(DAY, environment=clock and clock.environment)
+                if not self._await(moment, [worker]):
+                    break
+                if clock is not None:
+                    clock.step(step * 3600)
+                    self.outcome.done[what] += 1
+                    self._await(moment._replace(is_own=False), [worker])
+                self._kill(worker)
+            assert_sound(place.fleet.project)
         self._end()
 
     def _disturb_fleet(self) -> None:

@@ -156,7 +156,9 @@ class MapThrottle:
         rest = await self._throttle.reserve(self.host, 0, (), now)
         moment = self._moment()
         # The others may not have been told yet of a rest that this worker was asked for.
-        self._rests_until = max(rest.start, self._rests_until)
+        ends = max(rest.start, self._rests_until)
+        # The end of a rest that is over would count again if the clock was set back.
+        self._rests_until = ends if ends > now else -inf
         quiet_until = self._rules.quiet_until(moment) if self._rules.gap_at(moment) is None else None
         self._quiet_until = -inf if quiet_until is None else quiet_until.timestamp()
         self.pause(is_paused=is_paused)

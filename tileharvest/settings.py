@@ -68,18 +68,6 @@ SEGMENT_RESOLVER = None
 """The import path of a class of yours that replaces SEGMENT. It is called with (zone, started). See
 tileharvest/queue/segments.py."""
 
-SEGMENTS_KEPT = 2
-"""The number of segments whose requests are remembered as seen, including the present segment."""
-
-SEEN_EXPECTED = 100_000
-"""The least number of requests for which the seen filter has room, in 0.4 MB. If the last segment had more
-requests, the filter has room for these. If the room is not enough it grows, with a warning. Redis has no
-filter."""
-
-SEEN_ERROR_RATE = 1e-6
-"""The share of new requests that the filter takes for seen ones. The queue then looks into its exact record,
-so that no request is lost."""
-
 MAX_ATTEMPTS = 5
 """How often a request is offered before it goes to the failure list. A request is offered again if its lease
 expires or its process ends."""
@@ -88,10 +76,10 @@ LEASE_SECONDS = 30.0
 """Seconds of silence after which a worker that shares a queue in Redis is gone: then other workers get its
 requests. At most 30. A living process is never silent for so long."""
 
-CLOSE_WHEN_WAITING = 600
+CLOSE_WHEN_WAITING = 600.0
 """Seconds for which a spider waits if all of its requests are due later, such as a repeat after a pause. If
-the next request is due even later, the spider closes and says when to run it again. True means that it always
-closes, False that it always stays."""
+the next request is due even later, the spider closes and says when to run it again. With "inf" it always
+stays."""
 
 MAPS_AT_ONCE = 16
 """The number of maps that one process harvests side by side. A map that waits for a person, for the end of

@@ -9,7 +9,6 @@ import pytest
 
 from tests.queue.driven import DAY, entry
 from tileharvest.commands.runner import Runner
-from tileharvest.queue.port import QueueBatch
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.spiders.log import WHOSE, PrintableLines
 
@@ -61,7 +60,7 @@ def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixtur
         WHOSE.set(name)
         queue = SqliteQueue(expected=1)
         await queue.open(DAY, 0.0)
-        await queue.exchange(QueueBatch([entry(str(number)) for number in range(2000)]), None, 0.0)
+        await queue.exchange([entry(str(number)) for number in range(2000)], (), None, 0.0)
         await queue.close()
 
     async def both() -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.queue.driven import DAY, NEXT_DAY, entry
-from tileharvest.queue.port import PUSHED, End, Lane, QueueBatch
+from tileharvest.queue.port import PUSHED, End, Lane
 
 if TYPE_CHECKING:
     from tests.queue.driven import Driven
@@ -68,12 +68,6 @@ def test_bytes_come_out_as_they_went_in(queue: Driven, bodies: list[bytes]) -> N
 
 
 # Delays
-
-
-def test_what_waits_for_later_is_counted_by_segment(queue: Driven) -> None:
-    queue.tell(entry("1", due=10.0), entry("2"), entry("3", due=20.0, segment=PUSHED))
-    assert queue.run(queue.queue.delayed_in(DAY)) == 1
-    assert queue.run(queue.queue.delayed_in(PUSHED)) == 1
 
 
 def test_a_delayed_request_is_offered_from_its_time_on_in_its_place(queue: Driven) -> None:
@@ -247,11 +241,9 @@ def test_what_is_unseen_fails_and_is_new_again(queue: Driven) -> None:
 def test_forgetting_a_segment_drops_all_but_its_failures(queue: Driven) -> None:
     later = [entry("delayed", due=9.0), entry("leased", 9), entry("failed", 8), entry("waits")]
     queue.tell(*later, entry("other", segment=NEXT_DAY), entry("by hand", segment=PUSHED))
-    queue.run(queue.queue.note(DAY, "key", "value"))
     _, failed = queue.lease(2)
     queue.end(failed, "fail", "HTTP 500")
     queue.run(queue.queue.forget(DAY))
-    assert queue.run(queue.queue.notes(DAY)) == {}
     assert queue.tell(entry("waits")).duplicates == []
     queue.held.clear()
     assert queue.bodies(now=99.0) == ["other", "by hand", "waits"]
@@ -268,12 +260,11 @@ def test_only_the_newest_segments_are_kept(queue: Driven) -> None:
 
 
 def test_notes_are_read_by_others_until_they_are_dropped(queue: Driven) -> None:
-    queue.run(queue.queue.note(PUSHED, "paused", "seit 10:00 – ja"))
-    queue.run(queue.queue.note(DAY, "paused", "other"))
+    queue.run(queue.queue.note("paused", "seit 10:00 – ja"))
     with queue.beside() as other:
-        assert other.run(other.queue.notes(PUSHED)) == {"paused": "seit 10:00 – ja"}
-        other.run(other.queue.note(PUSHED, "paused", ""))
-    assert queue.run(queue.queue.notes(PUSHED)) == {}
+        assert other.run(other.queue.notes()) == {"paused": "seit 10:00 – ja"}
+        other.run(other.queue.note("paused", ""))
+    assert queue.run(queue.queue.notes()) == {}
 
 
 # Beside a worker
@@ -283,13 +274,12 @@ def test_a_command_pushes_and_counts_beside_the_worker(queue: Driven) -> None:
     queue.tell(entry("1"), entry("2", -1))
     queue.lease(1)
     with queue.beside() as other:
-        other.run(other.queue.exchange(QueueBatch([entry("3", 1, segment=PUSHED)]), None, 0.0))
+        other.run(other.queue.exchange([entry("3", 1, segment=PUSHED)], (), None, 0.0))
         counts = other.counts()
         assert counts.pending == {Lane.PLUS: 1, Lane.NORMAL: 0, Lane.MINUS: 1}
-        assert (counts.leased, counts.elsewhere, counts.left) == (1, 1, 3)
+        assert (counts.leased, counts.left) == (1, 3)
         with pytest.raises(RuntimeError, match="worker"):
             other.lease()
-    assert (queue.counts().leased, queue.counts().elsewhere) == (1, 0)
     assert queue.bodies() == ["3", "2"]
 
 

@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from tileharvest.queue.port import Demand, End, Entry, Lease, QueueBatch
+from tileharvest.queue.port import Demand, End, Entry, Lease
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 SEGMENT = "2021-02-13"
@@ -27,7 +27,7 @@ async def work(file: Path) -> None:
     # Each start pushes the first request again. With this error rate the filter takes many new ones for seen.
     queue = SqliteQueue(file, max_attempts=1000, expected=1, error_rate=0.9)
     await queue.open(SEGMENT, 0.0)
-    leases = (await queue.exchange(QueueBatch([entry(1)]), Demand(MOST), 0.0)).leases
+    leases = (await queue.exchange([entry(1)], (), Demand(MOST), 0.0)).leases
     say("began")
     while True:
         # Of seven leases the last one fails, and the one before it is released.
@@ -39,8 +39,8 @@ async def work(file: Path) -> None:
             *(End(lease.id, lease.attempt, "fail", "no") for lease in failed),
             *(End(lease.id, lease.attempt, "release") for lease in released),
         ]
-        changes = QueueBatch([entry(child) for child in children], ended)
-        leases = (await queue.exchange(changes, Demand(MOST), 2.0)).leases
+        pushed = [entry(child) for child in children]
+        leases = (await queue.exchange(pushed, ended, Demand(MOST), 2.0)).leases
         failures = [number(lease) for lease in failed]
         say("pushed", *children, "finished", *parents, "failed", *failures)
 

@@ -18,7 +18,6 @@ from tests.end_to_end.bad_input.small_site import (
     address,
     drawn,
     found,
-    methods,
     staged,
     versions,
     visit,
@@ -182,23 +181,9 @@ def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harve
     assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
 
 
-def test_what_is_pushed_for_later_waits_and_the_harvest_says_until_when(stage: Stage) -> None:
-    stage.project.scrapy("push", "small", LAST_NAME, "--at", "2999-01-01T00:00")
-    assert queue(stage)["delayed"] == 1
-    log = stage.project.crawl("small", FIRST_DAY).stderr
-    assert "requests wait until 2999-01-01 00:00:00 UTC; run it again then" in log
-    assert "Spider closed (finished)" in log
-    assert methods(stage.site, LAST) == ["GET"]
-    assert queue(stage)["delayed"] == 1
-
-
-@pytest.mark.parametrize(
-    "what",
-    [["0_2_1"], [LAST_NAME, "--at", "soon"], ["ftp://127.0.0.1/0.png"]],
-    ids=["no tile", "no time", "no address"],
-)
-def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, what: list[str]) -> None:
-    done = stage.project.scrapy("push", "small", *what, check=False)
+@pytest.mark.parametrize("what", ["0_2_1", "ftp://127.0.0.1/0.png"])
+def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, what: str) -> None:
+    done = stage.project.scrapy("push", "small", what, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert not stage.project.data.exists()

@@ -6,9 +6,7 @@ The story is told once, and each test looks at a part of it.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -24,10 +22,7 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 SPIDER: Final = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
-PAGES: Final = ("first", "second", "bad", "third", *(f"slow{number}" for number in range(6)))
-RATE: Final = "20/s"
-GAP: Final = 1 / 20
-"""Seconds."""
+PAGES: Final = ("first", "second", "bad", "third")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +92,7 @@ def steer(story: Story, process: Forked) -> None:
     assert "third" not in story.asked()
     story.tell("resumed", "resume", "pages")
     until("third")
-    story.tell("rate", "rate", "pages", RATE)
-    assert await_condition(lambda: "set by hand: 20/s" in story.log.read_text(), process)
-    story.push(*PAGES[4:])
-    until(PAGES[-1])
+    story.tell("rate", "rate", "pages", "20/s")
     story.tell("stop", "stop", "pages")
 
 
@@ -110,7 +102,7 @@ def test_a_spider_that_does_not_run_has_an_empty_queue(story: Story) -> None:
 
 def test_a_pushed_address_is_asked(story: Story) -> None:
     assert story.asked()[:3] == ["first", "second", "bad"]
-    assert story.said["push"].startswith("6 pushed into the queue of spider 'pages': a running crawl takes")
+    assert story.said["push"].startswith("1 pushed into the queue of spider 'pages': a running crawl takes")
 
 
 def test_what_failed_is_listed_and_can_be_put_back(story: Story) -> None:
@@ -131,12 +123,9 @@ def test_a_spider_can_be_paused_and_resumed(story: Story) -> None:
     assert "spider 'pages' is paused since" in story.log.read_text()
 
 
-def test_a_rate_set_by_hand_holds_for_all_requests_of_a_spider(story: Story) -> None:
-    assert story.said["rate"].startswith(f"spider 'pages' asks at {RATE}, as set by hand")
-    found = re.findall(r"slot '127.0.0.1' has its turn at (.+)", story.log.read_text())
-    starts = [float(start) for start in found]
-    assert len(starts) >= len(PAGES[4:])
-    assert all(after - before >= GAP - 1e-6 for before, after in pairwise(starts))
+def test_the_rate_of_a_spider_is_scrapys(story: Story) -> None:
+    assert story.status["rate"] == 2
+    assert "spider 'pages' harvests no map: its rate is Scrapy's DOWNLOAD_DELAY" in story.said["rate"]
 
 
 def test_a_spider_that_was_stopped_says_so_in_its_exit_status(story: Story) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from tileharvest.queue.port import Demand, End, Entry, QueueBatch
+from tileharvest.queue.port import Demand, End, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -57,14 +57,14 @@ class Driven:
 
     def tell(self, *pushed: Entry, ends: list[End] | None = None, now: float = 0.0) -> Exchanged:
         """Tells the queue without leasing anything."""
-        return self.run(self.queue.exchange(QueueBatch(pushed, ends or []), Demand(0, list(self.held)), now))
+        return self.run(self.queue.exchange(pushed, ends or (), Demand(0, list(self.held)), now))
 
     def lease(
         self, number: int = 100, now: float = 0.0, *, full: frozenset[str] = frozenset(), **fields: Any
     ) -> list[Lease]:
         under_way: Mapping[str, int] = fields.get("under_way", {})
         wanted = Demand(number, list(self.held), under_way, full)
-        leases = list(self.run(self.queue.exchange(QueueBatch(), wanted, now)).leases)
+        leases = list(self.run(self.queue.exchange((), (), wanted, now)).leases)
         self.held.update((one.id, one) for one in leases)
         return leases
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.queue.driven import DAY, Driven, entry
 from tileharvest.errors import ExitStatus, QueueError
-from tileharvest.queue.sqlite.queue import SqliteQueue, notes_in
+from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def test_a_new_worker_fills_its_filter_from_what_was_seen(queue: Driven) -> None
 def test_a_file_that_is_deleted_in_the_middle_of_a_crawl_is_noticed(queue: Driven, file: Path) -> None:
     queue.open().tell(entry("1"))
     shutil.rmtree(file.parent)
-    for call in (queue.tell, queue.counts, lambda: queue.run(queue.queue.notes(DAY))):
+    for call in (queue.tell, queue.counts, lambda: queue.run(queue.queue.notes())):
         with pytest.raises(QueueError, match="was emptied while a crawl worked on it"):
             call()
 
@@ -120,7 +120,7 @@ def _write_older(file: Path) -> None:
     [
         (lambda file: file.write_bytes(b"somebody's text, not a database" * 99), f"not deleted.*{AFRESH}"),
         (_write_foreign, "is a database of another program; nothing was changed"),
-        (_write_older, f"another version of TileHarvest \\(its format is 2, this one's 4\\).*{AFRESH}"),
+        (_write_older, f"another version of TileHarvest \\(its format is 2, this one's 5\\).*{AFRESH}"),
     ],
     ids=["text", "foreign", "older"],
 )
@@ -128,7 +128,7 @@ def test_a_file_that_is_not_ours_is_refused_and_kept(queue: Driven, file: Path, 
     file.parent.mkdir()
     write(file)
     before = file.read_bytes()
-    for opening in (queue.open, lambda: queue.run(queue.queue.open_beside()), lambda: notes_in(file, "")):
+    for opening in (queue.open, lambda: queue.run(queue.queue.open_beside())):
         with pytest.raises(QueueError, match=said):
             opening()
     assert file.read_bytes() == before
@@ -163,20 +163,6 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     queue = Driven(lambda: SqliteQueue(tmp_path / "queues" / "world.sqlite"))
     with queue, pytest.raises(QueueError, match=r"cannot be opened .*make sure that its folder exists"):
         queue.open()
-
-
-def test_a_glance_sees_notes_and_leaves_nothing_behind(queue: Driven, file: Path) -> None:
-    queue.open()
-    queue.run(queue.queue.note("", "paused", "10:00"))
-    assert notes_in(file, "") == {"paused": "10:00"}
-    queue.run(queue.queue.close())
-    assert {one.name for one in file.parent.iterdir()} == {file.name, "locks"}
-
-
-def test_a_glance_at_no_file_makes_none(file: Path) -> None:
-    with pytest.raises(QueueError, match="cannot be opened"):
-        notes_in(file, "")
-    assert not file.exists()
 
 
 def test_queues_of_one_process_work_in_one_thread(tmp_path: Path) -> None:

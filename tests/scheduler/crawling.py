@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.end_to_end.forking import ROOT, Forked
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Entry, QueueBatch
+from tileharvest.queue.port import Entry
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Crawls:
         return [line.path for line in self.server.log()]
 
     def push(self, *entries: Entry) -> None:
-        self._beside(lambda queue: queue.exchange(QueueBatch(entries), None, time.time()))
+        self._beside(lambda queue: queue.exchange(entries, (), None, time.time()))
 
     def tell(self, direction: Any, *words: str) -> None:
         """The crawl, as a command does."""

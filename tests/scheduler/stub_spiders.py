@@ -18,7 +18,7 @@ from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Entry, QueueBatch
+from tileharvest.queue.port import Entry
 from tileharvest.queue.segments import Segment
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.request_writer import RequestWriter
@@ -92,7 +92,7 @@ class VisitedSpider(StubSpider):
         async def push() -> None:
             queue = SqliteQueue(Path(self.settings["TILEHARVEST_DATA"], "queues", "stub.sqlite"))
             await queue.open_beside()
-            await queue.exchange(QueueBatch([Entry(body, "", None) for body in bodies]), None, time.time())
+            await queue.exchange([Entry(body, "", None) for body in bodies], (), None, time.time())
             await queue.close()
 
         with ThreadPoolExecutor(1) as elsewhere:
@@ -128,10 +128,10 @@ class ClosingSpider(StubSpider):
             closing.append(reason)
             return close(reason)
 
-        async def exchanges(changes: Any, wanted: Any, now: float) -> Any:
+        async def exchanges(pushed: Any, ended: Any, wanted: Any, now: float) -> Any:
             if closing and wanted is not None and wanted.number:
                 self.logger.info("asks while it is closed")
-            return await exchange(changes, wanted, now)
+            return await exchange(pushed, ended, wanted, now)
 
         scheduler.close, scheduler.queue.exchange = closes, exchanges
         yield from super().parse(response)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.queue.port import Demand, QueueBatch
+from tileharvest.queue.port import Demand
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -88,7 +88,7 @@ def test_what_only_killed_processes_had_leased_is_offered_last(crawls: Crawls, p
         queue = SqliteQueue(crawls.file(), max_attempts=1)
         for pushed in ((queued,), ()):
             await queue.open(segment, time.time())
-            await queue.exchange(QueueBatch(pushed), Demand(1), time.time())
+            await queue.exchange(pushed, (), Demand(1), time.time())
             await queue.close()
 
     asyncio.run(lease_and_end())
@@ -228,19 +228,16 @@ def test_a_spider_with_nothing_but_requests_for_later_closes_and_says_when_to_ru
     crawls: Crawls, page: str
 ) -> None:
     due = time.time() + 3600
-    (crawled,) = crawls.crawl(run({"url": page, "meta": {"not_before": due}}, CLOSE_WHEN_WAITING=True))
+    (crawled,) = crawls.crawl(run({"url": page, "meta": {"not_before": due}}, CLOSE_WHEN_WAITING=0))
     assert crawls.asked() == []
     said = time.strftime("requests wait until %Y-%m-%d %H:%M:%S UTC; run it again then", time.gmtime(due))
     assert crawled.said("INFO").count(said) == 1
     assert crawled.counted("delayed") == 1
 
 
-@pytest.mark.parametrize("setting", [False, 600])
-def test_a_spider_that_is_to_wait_makes_the_request_when_it_is_due(
-    crawls: Crawls, page: str, setting: Any
-) -> None:
+def test_a_spider_that_is_to_wait_makes_the_request_when_it_is_due(crawls: Crawls, page: str) -> None:
     due = time.time() + 1.5
-    crawls.crawl(run({"url": page, "meta": {"not_before": due}}, CLOSE_WHEN_WAITING=setting))
+    crawls.crawl(run({"url": page, "meta": {"not_before": due}}))
     (line,) = crawls.server.log()
     assert due - 0.001 <= line.time
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import datetime
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
-from zoneinfo import ZoneInfo
 
 from scrapy.commands import ScrapyCommand
 
@@ -28,10 +26,9 @@ class Command(ProjectCommand, ScrapyCommand):
     arguments = "NAME TILE|URL..."
     summary = "Put tiles or addresses into the queue of a map or a spider"
     details = "A running harvest or crawl takes them up, or else the next one."
-    examples = ("my-server 0_1_1 -3_8_8", "my-server 0_1_1 --at 2026-11-20T18:00")
+    examples = ("my-server 0_1_1 -3_8_8", "quotes https://example.net/page")
     options = {
         "--priority": value("above 0 it goes first (default: 1)", int, default=1),
-        "--at": value("not before, in the map's zone, or UTC for a spider: 2026-11-20T18:00", metavar="TIME"),
     }
     has_json = False
 
@@ -41,10 +38,9 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
-        due = None if opts.at is None else _moment(opts.at, owner.zone_info)
         owner.push(
             [
-                pushed(_body(owner, one, opts.priority), opts.priority, due, urlsplit(one).hostname or "")
+                pushed(_body(owner, one, opts.priority), opts.priority, urlsplit(one).hostname or "")
                 for one in opts.tile
             ]
         )
@@ -90,11 +86,3 @@ def _order(url: str, priority: int) -> bytes:
             meta={"verbatim_url": True},
         )
     )
-
-
-def _moment(text: str, zone: ZoneInfo) -> float:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ConfigurationError(f"--at {text} is not a time: write --at 2026-11-20T18:00") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()

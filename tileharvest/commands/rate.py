@@ -1,4 +1,4 @@
-"""`tileharvest rate NAME [RATE | default]`: how fast a map or a spider asks, changed by hand."""
+"""`tileharvest rate NAME [RATE | default]`: how fast a map is asked, changed by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, program
-from tileharvest.maps.rates import NO_DELAY, parse_rate, rate_in_words
+from tileharvest.maps.rates import parse_rate, rate_in_words
 from tileharvest.queue.controls import Controls, controls_of, set_rate
 
 if TYPE_CHECKING:
@@ -24,24 +24,27 @@ _OWN: Final = "default"
 class Command(ProjectCommand, ScrapyCommand):
     arguments = "NAME [RATE]"
     form = "NAME [2/s | 30/min | 100/h | default]"
-    summary = "Show or set how fast a map is asked, or a spider asks"
+    summary = "Show or set how fast a map is asked"
     details = "A new rate also holds for what runs now."
     examples = ("my-server 2/s", "my-server default")
 
     def answer(self, opts: Namespace) -> None:
-        owner = queue_owner(self.settings, opts.name)
-        own = NO_DELAY
-        if owner.description is not None:
-            from tileharvest.politeness.settings import rules_for
+        from tileharvest.politeness.settings import rules_for
 
-            own = rules_for(self.settings, owner.description).gap
+        owner = queue_owner(self.settings, opts.name)
+        if owner.description is None:
+            raise ConfigurationError(
+                f"{owner.in_words} harvests no map: its rate is Scrapy's DOWNLOAD_DELAY; stop it, set"
+                " that, and run it again, and it goes on"
+            )
+        own = rules_for(self.settings, owner.description).gap
         if opts.rate == _OWN:
             owner.ask_if_any(lambda queue: set_rate(queue, None), None)
         elif opts.rate is not None:
             _check_rate(opts.rate)
             owner.ask(lambda queue: set_rate(queue, opts.rate))
         by_hand = owner.ask_if_any(controls_of, Controls()).rate
-        asks = f"{owner.in_words} {'asks' if owner.description is None else 'is asked'}"
+        asks = f"{owner.in_words} is asked"
         if by_hand is None:
             words = f"{asks} at its own rate: {_in_words(own)}; none is set by hand"
         else:

@@ -15,7 +15,6 @@ from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
-from tileharvest.queue.port import QueueBatch
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -100,7 +99,7 @@ class QueueOwner:
 
     def push(self, entries: list[Entry]) -> None:
         """Puts these requests into the queue. Must not be called inside an event loop. Raises QueueError."""
-        self.ask(lambda queue: queue.exchange(QueueBatch(entries), None, time.time()))
+        self.ask(lambda queue: queue.exchange(entries, (), None, time.time()))
 
     async def is_worked_on(self, queue: RequestQueue) -> bool:
         """Returns whether anybody works on the open queue. Raises QueueError."""

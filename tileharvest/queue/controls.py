@@ -1,6 +1,6 @@
 """Orders: what a person tells a map's harvest while it runs.
 
-An order is a note in the map's queue, which all workers of the map read. Orders belong to no segment and
+An order is a note in the map's queue, which all workers of the map read. Orders
 outlive restarts: a map stays paused until it is resumed.
 """
 
@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from tileharvest.errors import program
 from tileharvest.maps.rates import Delay, parse_rate, rate_in_words
-from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,21 +63,21 @@ class Controls:
 
 async def controls_of(queue: RequestQueue) -> Controls:
     """Returns the orders that hold now. Raises QueueError, as the functions below do."""
-    return Controls.read(await queue.notes(PUSHED))
+    return Controls.read(await queue.notes())
 
 
 async def pause(queue: RequestQueue, since: str) -> str | None:
     """Lets no further request start. Returns since when the map was paused before, or None if it was not."""
     before = (await controls_of(queue)).paused
     if before is None:
-        await queue.note(PUSHED, _PAUSED, since)
+        await queue.note(_PAUSED, since)
     return before
 
 
 async def resume(queue: RequestQueue) -> bool:
     """Lets requests start again. Returns whether the map was paused."""
     before = (await controls_of(queue)).paused
-    await queue.note(PUSHED, _PAUSED, "")
+    await queue.note(_PAUSED, "")
     return before is not None
 
 
@@ -87,9 +86,9 @@ async def set_rate(queue: RequestQueue, rate: str | None) -> None:
     no rate."""
     if rate is not None:
         parse_rate(rate)
-    await queue.note(PUSHED, _RATE, rate or "")
+    await queue.note(_RATE, rate or "")
 
 
 async def stop(queue: RequestQueue) -> None:
     """Lets all workers that are at the map now end."""
-    await queue.note(PUSHED, _STOP, uuid4().hex)
+    await queue.note(_STOP, uuid4().hex)

@@ -48,10 +48,10 @@ class Entry(msgspec.Struct, frozen=True):
             raise ValueError(f"{self.due} is not a time")
 
 
-def pushed(body: bytes, priority: int = 1, due: float | None = None, slot: str = "") -> Entry:
-    """Returns what a person pushes. The same for the same time waits once."""
-    fingerprint = sha1(b"%r %b" % (due, body), usedforsecurity=False).digest()
-    return Entry(body, PUSHED, fingerprint, priority, due, slot)
+def pushed(body: bytes, priority: int = 1, slot: str = "") -> Entry:
+    """Returns what a person pushes. The same waits once."""
+    fingerprint = sha1(body, usedforsecurity=False).digest()
+    return Entry(body, PUSHED, fingerprint, priority, slot=slot)
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -80,13 +80,6 @@ class End(NamedTuple):
     """Why it has failed."""
 
 
-class QueueBatch(NamedTuple):
-    """What a worker tells its queue. What is pushed takes effect before, or together with, what has ended."""
-
-    pushed: Sequence[Entry] = ()
-    ended: Sequence[End] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What a worker wants to lease."""
@@ -110,7 +103,7 @@ class Exchanged:
     leases: Sequence[Lease] = ()
     """The leases in the order in which they are to be offered."""
     duplicates: Sequence[int] = ()
-    """The places, in `QueueBatch.pushed`, of the entries that were not accepted."""
+    """The places among the pushed entries of those that were not accepted."""
     has_more: bool = False
     """Whether something is left that is due and that nobody has leased."""
     next_due: float | None = None
@@ -141,8 +134,6 @@ class Counts:
     delayed: int = 0
     leased: int = 0
     """The number of leases of all workers."""
-    elsewhere: int = 0
-    """The number of leases of other workers than the one that asks."""
     failed: int = 0
     done: int = 0
     """The requests finished in the segment."""
@@ -219,17 +210,15 @@ class RequestQueue(Protocol):
         it. A queue that does not exist is made."""
         ...
 
-    async def exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
-        """Applies the changes, and leases what is wanted."""
+    async def exchange(
+        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+    ) -> Exchanged:
+        """Queues what is pushed, then, or together with it, ends leases, and leases what is wanted."""
         ...
 
     async def counts(self, segment: str | None, now: float) -> Counts:
         """Counts everything, with `done` and `seen` of the segment, or of the newest one for None. This may
         read all that waits: it is for people, not for every request."""
-        ...
-
-    async def delayed_in(self, segment: str) -> int:
-        """Returns how many requests of the segment wait for a later time. May read all that are delayed."""
         ...
 
     async def failures(self) -> Sequence[Failure]:
@@ -251,13 +240,13 @@ class RequestQueue(Protocol):
         the forgotten ones."""
         ...
 
-    async def note(self, segment: str, key: str, value: str) -> None:
-        """Writes a note of the segment that all workers and commands can read, in place of the one with the
-        same key. An empty value drops the note. Notes are forgotten with their segment."""
+    async def note(self, key: str, value: str) -> None:
+        """Writes a note that all workers and commands can read, in place of the one with the same key. An
+        empty value drops the note. Notes stay until the queue is discarded."""
         ...
 
-    async def notes(self, segment: str) -> Mapping[str, str]:
-        """Returns all notes of the segment. This is cheap: it is called every second."""
+    async def notes(self) -> Mapping[str, str]:
+        """Returns all notes. This is cheap: it is called every second."""
         ...
 
     async def workers(self) -> Sequence[Worker] | None:

@@ -16,9 +16,9 @@ from tileharvest.politeness.lock import Lock
 from tileharvest.politeness.sqlite import SqliteThrottle, throttle_in
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.map_leases import LocalMapLeases
-from tileharvest.queue.port import PUSHED, SILENT
+from tileharvest.queue.port import SILENT
 from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem, notes_in
+from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -93,8 +93,6 @@ def local_queue(
         work=work,
         owner=owner,
         max_attempts=int(setting(settings, "MAX_ATTEMPTS")),
-        expected=int(setting(settings, "SEEN_EXPECTED")),
-        error_rate=float(setting(settings, "SEEN_ERROR_RATE")),
     )
 
 
@@ -192,13 +190,13 @@ async def controls_for_all(
     """Returns the orders that hold for each of these queues now, and the errors of those that could not be
     asked. A queue that does not exist has no orders, and is not made."""
     if not is_shared(settings):
-        return await asyncio.to_thread(_local_controls, settings, names)
+        return await _local_controls(settings, names)
     from tileharvest.queue.redis.queue import notes_of, prefix_of  # noqa: PLC0415
 
     try:
         prefixes = [prefix_of(name) for name in names]
         async with _redis_link(settings) as link:
-            notes = await link.attempt(lambda client: notes_of(client, prefixes, PUSHED))
+            notes = await link.attempt(lambda client: notes_of(client, prefixes))
     except QueueError as error:
         return {}, [error]
     return {name: Controls.read(found) for name, found in zip(names, notes, strict=True)}, []
@@ -227,17 +225,19 @@ async def _redis_link(settings: BaseSettings) -> AsyncIterator[RedisLink]:
         await link.close()
 
 
-def _local_controls(
+async def _local_controls(
     settings: BaseSettings, names: Sequence[str]
 ) -> tuple[dict[str, Controls], list[QueueError]]:
     """Returns what `controls_for_all` does, for queues in files."""
-    found: dict[str, Controls] = {}
+    found = dict.fromkeys(names, Controls())
     errors: list[QueueError] = []
     for name in names:
         try:
-            file = _queue_file(settings, name)
-            found[name] = Controls.read(notes_in(file, PUSHED)) if file.is_file() else Controls()
+            if has_queue(settings, name):
+                async with open_beside(settings, name) as queue:
+                    found[name] = Controls.read(await queue.notes())
         except QueueError as error:
+            del found[name]
             errors.append(error)
     return found, errors
 

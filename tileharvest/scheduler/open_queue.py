@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.controls import Controls
-from tileharvest.queue.port import PUSHED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +34,7 @@ async def open_queue(scheduling: Scheduling) -> Controls:
     if scheduling.fresh:
         await queue.forget(current)
     await queue.forget_others(scheduling.segments_kept, current)
-    return Controls.read(await queue.notes(PUSHED))
+    return Controls.read(await queue.notes())
 
 
 def refuse_company(

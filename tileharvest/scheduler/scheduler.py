@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -22,19 +23,18 @@ from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError,
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.controls import Controls
-from tileharvest.queue.port import PUSHED, Counts, Demand, End, Entry, Exchanged, Failure, QueueBatch
+from tileharvest.queue.port import Counts, Demand, End, Entry, Exchanged, Failure
 from tileharvest.queue.sentences import is_unanswered
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.open_queue import open_queue
-from tileharvest.scheduler.rate_limit import RateLimit
 from tileharvest.scheduler.request_writer import RequestWriter, UnknownCallbackError, mistake_in
 from tileharvest.scheduler.settings import scheduling_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -85,8 +85,6 @@ class Scheduler(BaseScheduler):
         self._numbers = count()
         self._handed: dict[tuple[int, int], Handed] = {}
         """By id and attempt: the leases that the engine has."""
-        self._under_way: Counter[str] = Counter()
-        """By download slot: the leases that are ready or handed."""
         self._answer = Exchanged(has_more=True)
         """What the queue answered last. `has_more` is true when that may have changed since."""
         self._asks = True
@@ -98,8 +96,6 @@ class Scheduler(BaseScheduler):
         self._looking: asyncio.Task[None] | None = None
         self.controls = Controls()
         """What a person has ordered, as of the last look."""
-        self._rate_limit = RateLimit(crawler.settings)
-        """The pace at which requests of other spiders than those of tiles start."""
         self._stop_before: str | None = None
         """The order to stop that was given before the crawl began."""
         self._nothing_waits = asyncio.Event()
@@ -192,9 +188,6 @@ class Scheduler(BaseScheduler):
 
     def _end(self, lease: Lease, how: Any, reason: str = "") -> None:
         self._ended.append(End(lease.id, lease.attempt, how, reason))
-        self._under_way[lease.slot] -= 1
-        if self._under_way[lease.slot] <= 0:
-            del self._under_way[lease.slot]
 
     # What spiders, extensions and commands ask
 
@@ -329,14 +322,13 @@ class Scheduler(BaseScheduler):
             # Scrapy has ended these requests in a way that it tells nobody of.
             for handed in list(self._handed.values()):
                 self.through(handed)
-            changes = self._taken()
-            if changes.pushed or changes.ended:
-                await self.queue.exchange(changes, None, time.time())
+            if self._pushed or self._ended:
+                entries = [entry for entry, _ in self._pushed]
+                await self.queue.exchange(entries, self._ended, None, time.time())
             counts = await self.queue.counts(self.segment, time.time())
             self.left_nothing = not counts.left and not lost
             return counts
         finally:
-            await self._rate_limit.close()
             await self.queue.close()
 
     # From requests to entries
@@ -395,22 +387,14 @@ class Scheduler(BaseScheduler):
     def _next(self) -> Request | None:
         if (request := self._memory.take(time.time())) is not None:
             return request
-        first = self._first_startable()
-        if first is None:
+        if not self._ready:
             return None
-        self._ready.remove(first)
-        _, _, lease, request = first
-        self._rate_limit.start(lease.slot)
+        _, _, lease, request = heappop(self._ready)
         handed = self._handed[lease.id, lease.attempt] = Handed(lease)
         request.errback = Errback(self, handed, request.errback)
         if len(self._ready) <= self._scheduling.ahead // 2:
             self._look_again()
         return request
-
-    def _first_startable(self) -> tuple[int, int, Lease, Request] | None:
-        """Returns the first of what is ready that the pace lets start now."""
-        now = time.time()
-        return min((one for one in self._ready if self._rate_limit.may_start(one[2].slot, now)), default=None)
 
     def _made_of(self, lease: Lease) -> Request | None:
         """Returns the request that a lease is about, or None if it cannot be made. The lease ends then."""
@@ -444,16 +428,16 @@ class Scheduler(BaseScheduler):
                 # What the engine does in this turn of the event loop goes along.
                 await asyncio.sleep(0)
                 self._asks = False
-                pushed, ended, wanted = self._pushed, self._ended, self._wanted()
+                (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
+                entries = [entry for entry, _ in pushed]
                 try:
-                    answer = await self.queue.exchange(self._taken(), wanted, time.time())
+                    answer = await self.queue.exchange(entries, ended, self._wanted(), time.time())
                 except BaseException:
                     # They are told at the end, in their order: else a parent could be finished there without
                     # its children.
                     self._pushed, self._ended = pushed + self._pushed, ended + self._ended
                     raise
                 self._take_in(answer, [request for _, request in pushed])
-                await self._rate_limit.reserve(self._slots_ready, time.time())
                 self._look_when_due()
         except QueueError as error:
             self._crawl.end(error)
@@ -473,26 +457,22 @@ class Scheduler(BaseScheduler):
             number = max(1, number)
         if not self._is_started or self.controls.paused is not None:
             number = 0
-        held = [lease.id for _, _, lease, _ in self._ready]
-        held += [handed.lease.id for handed in self._handed.values()]
-        return Demand(max(0, number), held, dict(self._under_way), self._full())
+        leases = [lease for _, _, lease, _ in self._ready]
+        leases += [handed.lease for handed in self._handed.values()]
+        under_way = Counter(lease.slot for lease in leases)
+        held = [lease.id for lease in leases]
+        return Demand(max(0, number), held, under_way, self._full(under_way))
 
-    def _full(self) -> frozenset[str]:
+    def _full(self, under_way: Mapping[str, int]) -> frozenset[str]:
         """Returns the slots that have as many requests under way as Scrapy lets them have, so that others are
         leased."""
         downloader = self._crawler.engine.downloader
         most = downloader.domain_concurrency
         return frozenset(
             slot
-            for slot, number in self._under_way.items()
+            for slot, number in under_way.items()
             if number >= (downloader.slots[slot].concurrency if slot in downloader.slots else most) > 0
         )
-
-    def _taken(self) -> QueueBatch:
-        """Returns the changes that the queue is to be told now, and begins new ones."""
-        pushed, self._pushed = self._pushed, []
-        ended, self._ended = self._ended, []
-        return QueueBatch([entry for entry, _ in pushed], ended)
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
@@ -502,26 +482,19 @@ class Scheduler(BaseScheduler):
                 signals.request_dropped, request=requests[place], spider=self._crawler.spider
             )
         for lease in answer.leases:
-            self._under_way[lease.slot] += 1
             request = self._made_of(lease)
             if request is not None:
-                self._ready.append((-lease.priority, next(self._numbers), lease, request))
+                heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
         self._answer = replace(answer, has_more=answer.has_more or bool(self._pushed))
 
-    @property
-    def _slots_ready(self) -> set[str]:
-        return {lease.slot for _, _, lease, _ in self._ready}
-
     def _look_when_due(self) -> None:
-        """Looks again when the next delayed request is due, or when the rate lets the next one start."""
+        """Looks again when the next delayed request is due."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        now = time.time()
-        of_rate = self._rate_limit.next_look(self._slots_ready, now)
-        due = [one for one in (self._answer.next_due, self._memory.next_due, of_rate) if one is not None]
+        due = [one for one in (self._answer.next_due, self._memory.next_due) if one is not None]
         if due:
-            pause = max(0.0, min(due) - now)
+            pause = max(0.0, min(due) - time.time())
             self._timer = asyncio.get_running_loop().call_later(min(pause, LOOK), self._look_again)
 
     def _wake(self) -> None:
@@ -531,16 +504,15 @@ class Scheduler(BaseScheduler):
         engine gives it to `enqueue_request`, and asks for requests then."""
         if not self.has_pending_requests() and not self._handed:
             self._nothing_waits.set()
-        first = self._first_startable() if self._is_hungry and not self._is_held else None
-        if first is None:
+        if not self._ready or not self._is_hungry or self._is_held:
             return
         self._is_hungry = False
-        _, _, lease, self._waking = first
+        _, _, lease, self._waking = self._ready[0]
         self._crawler.engine.crawl(self._waking)
         if self._waking is not None:
             # A listener to `request_scheduled` forbids it, as that of Scrapy for requests that are offsite.
             self._waking = None
-            self._ready.remove(first)
+            heappop(self._ready)
             self._end(lease, "finish")
             self._is_hungry = True
             self._look_again()
@@ -550,7 +522,7 @@ class Scheduler(BaseScheduler):
         try:
             while True:
                 await asyncio.sleep(LOOK)
-                self._hear(Controls.read(await self.queue.notes(PUSHED)))
+                self._hear(Controls.read(await self.queue.notes()))
                 self._crawl.say_wait()
                 if self._crawl.harvest is not None:
                     self._crawl.harvest.check_room()
@@ -570,8 +542,6 @@ class Scheduler(BaseScheduler):
             _logger.info("a person has stopped %s '%s'", kind, name)
             self._crawl.end("stopped")
         if harvest is None:
-            if controls.rate != before.rate:
-                self._rate_limit.set(controls.rate)
             # Those about a map are told when its throttle has heard of them.
             controls.say_news(before, f"{kind} '{name}'", name)
 
@@ -579,8 +549,7 @@ class Scheduler(BaseScheduler):
         """Returns whether the spider stays until the next delayed request is due."""
         if next_due is None:
             return False
-        patience = self._scheduling.close_when_waiting
-        if patience is None or next_due - time.time() <= patience:
+        if next_due - time.time() <= self._scheduling.close_when_waiting:
             return True
         if not self._said_waiting:
             self._said_waiting = True

@@ -31,6 +31,10 @@ _NOT_ARGUMENTS: Final = frozenset({"name", "fresh", "stay", "dry", "segment", "r
 _ENOUGH: Final = 16
 """Requests at the same time if Scrapy's CONCURRENT_REQUESTS sets no limit."""
 
+_SEGMENTS_KEPT: Final = 2
+"""The segments whose requests are kept for another spider than one of tiles: the present one, and the one
+before."""
+
 _WITHOUT_EFFECT: Final = (
     "JOBDIR",
     "SCHEDULER_DISK_QUEUE",
@@ -61,9 +65,9 @@ class Scheduling:
     """The most requests that are leased before the engine asks for them: half of those that are under
     way. So the engine need not wait for each one, and what is urgent waits for a few others at most."""
     segments_kept: int
-    """The segments whose seen requests are remembered, the present one included."""
-    close_when_waiting: float | None
-    """The spider stays if the next delayed request is due within these seconds. None: it always stays."""
+    """The segments whose requests are kept, the present one included."""
+    close_when_waiting: float
+    """The spider stays if the next delayed request is due within these seconds."""
     stay: bool
     """Whether the spider stays when nothing is left."""
     fresh: bool
@@ -110,8 +114,8 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         zone=zone,
         ahead=(settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2,
         # A harvest makes no request of an earlier one.
-        segments_kept=1 if harvest else int(setting(settings, "SEGMENTS_KEPT")),
-        close_when_waiting=_patience(setting(settings, "CLOSE_WHEN_WAITING")),
+        segments_kept=1 if harvest else _SEGMENTS_KEPT,
+        close_when_waiting=float(setting(settings, "CLOSE_WHEN_WAITING")),
         stay=switch(own, "stay", "a spider that waits for requests"),
         fresh=switch(own, "fresh", "asking again for everything"),
         filters=dupefilter is not BaseDupeFilter,
@@ -160,9 +164,3 @@ def _without_effect(settings: BaseSettings, dupefilter: type) -> tuple[str, ...]
     if dupefilter not in (BaseDupeFilter, RFPDupeFilter):
         named.append("DUPEFILTER_CLASS")
     return tuple(named)
-
-
-def _patience(setting: Any) -> float | None:
-    if isinstance(setting, bool):
-        return 0.0 if setting else None
-    return float(setting)

@@ -482,9 +482,8 @@ class TileSpider(Spider):
             if sum(left.pending.values()) + left.leased:
                 # Other workers are at it.
                 return None
-            # What has failed waits for its next attempt. What a person has pushed for later does not keep the
-            # walk from its end.
-            if left.delayed and (harvest.is_pushed or await scheduler.queue.delayed_in(scheduler.segment)):
+            # What has failed waits for its next attempt.
+            if left.delayed:
                 self._is_waiting = True
                 return None
         if await self._ask_given_up():

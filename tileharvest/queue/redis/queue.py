@@ -27,10 +27,10 @@ from tileharvest.queue.sentences import WORKER_ENDED, sentence
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.queue.port import Demand, QueueBatch
+    from tileharvest.queue.port import Demand, End
     from tileharvest.queue.redis.connection import Client
 
-FORMAT: Final = "4"
+FORMAT: Final = "5"
 """The version of what is in Redis. It is raised when older scripts could not go on with the content."""
 
 _BEATS: Final = 6
@@ -130,17 +130,19 @@ class RedisQueue:
             await self.close()
             raise
 
-    async def exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
-        if not self._name and (wanted or changes.ended):
+    async def exchange(
+        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+    ) -> Exchanged:
+        if not self._name and (wanted or ended):
             raise RuntimeError("only a worker of a queue leases and ends leases")
         duplicates: list[int] = []
-        for first in range(0, len(changes.pushed), _AT_ONCE):
-            told = [part for entry in changes.pushed[first : first + _AT_ONCE] for part in _told(entry)]
+        for first in range(0, len(pushed), _AT_ONCE):
+            told = [part for entry in pushed[first : first + _AT_ONCE] for part in _told(entry)]
             duplicates += [first + place for place in await self._run("push", now, *told)]
-        if changes.ended:
-            ends = [(_id(one.id), one.attempt, one.how, one.reason) for one in changes.ended]
-            await self._run("end", now, *(part for end in ends for part in end))
-            self._own.finished += sum(one.how == "finish" for one in changes.ended)
+        if ended:
+            told = [part for one in ended for part in (_id(one.id), one.attempt, one.how, one.reason)]
+            await self._run("end", now, *told)
+            self._own.finished += sum(one.how == "finish" for one in ended)
         if wanted is None:
             return Exchanged(duplicates=duplicates)
         asked = {
@@ -181,14 +183,8 @@ class RedisQueue:
         found = await self._pipe(*waiting, *held, *rest)
         delayed, failed, done, seen = found[len(waiting) + len(held) :]
         pending = {lane: sum(found[lane * len(slots) : (lane + 1) * len(slots)]) for lane in Lane}
-        leased = dict(zip(workers, found[len(waiting) :], strict=False))
-        elsewhere = sum(number for one, number in leased.items() if one != self._name.encode())
-        return Counts(pending, delayed, sum(leased.values()), elsewhere, failed, int(done or 0), seen)
-
-    async def delayed_in(self, segment: str) -> int:
-        (ids,) = await self._pipe(("zrange", self._key("delayed"), 0, -1))
-        of = await self._pipe(*(("hget", self._key("entry:", one), "segment") for one in ids))
-        return of.count(segment.encode())
+        leased = sum(found[len(waiting) : len(waiting) + len(held)])
+        return Counts(pending, delayed, leased, failed, int(done or 0), seen)
 
     async def failures(self) -> Sequence[Failure]:
         (listed,) = await self._pipe(("zrange", self._key("failed"), 0, -1, False, True))
@@ -236,7 +232,7 @@ class RedisQueue:
         empty = [slot for slot, is_there in zip(slots, left, strict=True) if not is_there]
         await self._pipe(
             *(("srem", self._key("slots"), slot) for slot in empty),
-            ("delete", self._key("seen:", segment), self._key("notes:", segment)),
+            ("delete", self._key("seen:", segment)),
             ("hdel", self._key("done"), segment),
             ("zrem", self._key("segments"), segment),
         )
@@ -249,12 +245,12 @@ class RedisQueue:
             await self.forget(name)
         return dropped
 
-    async def note(self, segment: str, key: str, value: str) -> None:
-        notes = self._key("notes:", segment)
+    async def note(self, key: str, value: str) -> None:
+        notes = self._key("notes")
         await self._pipe(("hset", notes, key, value) if value else ("hdel", notes, key))
 
-    async def notes(self, segment: str) -> Mapping[str, str]:
-        (found,) = await self._pipe(("hgetall", self._key("notes:", segment)))
+    async def notes(self) -> Mapping[str, str]:
+        (found,) = await self._pipe(("hgetall", self._key("notes")))
         return _texts(found)
 
     async def workers(self) -> Sequence[Worker]:
@@ -369,11 +365,11 @@ async def workers_of(client: Client, prefixes: Sequence[bytes], silent: float) -
     return found
 
 
-async def notes_of(client: Client, prefixes: Sequence[bytes], segment: str) -> list[dict[str, str]]:
-    """Returns the notes of the segment in each queue."""
+async def notes_of(client: Client, prefixes: Sequence[bytes]) -> list[dict[str, str]]:
+    """Returns the notes of each queue."""
     together = client.pipeline(transaction=False)
     for prefix in prefixes:
-        together.hgetall(prefix + b"notes:" + segment.encode())
+        together.hgetall(prefix + b"notes")
     return [_texts(found) for found in await together.execute()]
 
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tileharvest.queue.port import Demand, End, Entry, QueueBatch
+    from tileharvest.queue.port import Demand, End, Entry
 
     Result = TypeVar("Result")
 
-VERSION: Final = 4
+VERSION: Final = 5
 """The version of the tables, kept as SQLite's user_version."""
 
 APPLICATION: Final = 0x54485175
@@ -39,9 +39,7 @@ requests some seconds."""
 _TABLES: Final = (
     # Numbers rise in the order in which segments were opened.
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, done INTEGER NOT NULL)",
-    """CREATE TABLE notes (
-        segment TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (segment, key)
-    ) WITHOUT ROWID""",
+    "CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE seen (
         segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
     ) WITHOUT ROWID""",
@@ -97,7 +95,6 @@ _FAILED: Final = "SELECT fingerprint, segment FROM requests WHERE id = ? AND sta
 _TAKE_UP: Final = """
     UPDATE requests SET state = 'waiting', lost = 0, reason = NULL, failed = NULL, segment = ?,
         priority = max(1, priority) WHERE id = ?"""
-_NOTES: Final = "SELECT key, value FROM notes WHERE segment = ?"
 _COUNTS: Final = """
     SELECT
         (SELECT count(*) FROM requests WHERE state = 'waiting' AND priority > 0),
@@ -163,18 +160,15 @@ class SqliteQueue:
     async def open_beside(self) -> None:
         await self._begin(self._connect)
 
-    async def exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
-        if self._segment is None and (wanted or changes.ended):
+    async def exchange(
+        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+    ) -> Exchanged:
+        if self._segment is None and (wanted or ended):
             raise RuntimeError("only the worker of a queue leases and ends leases")
-        return await self._run(lambda: self._exchange(changes, wanted, now))
+        return await self._run(lambda: self._exchange(pushed, ended, wanted, now))
 
     async def counts(self, segment: str | None, now: float) -> Counts:
         return await self._run(lambda: self._counts(segment, now))
-
-    async def delayed_in(self, segment: str) -> int:
-        statement = "SELECT count(*) FROM requests WHERE state = 'delayed' AND segment = ?"
-        ((number,),) = await self._in_thread(lambda: self._rows(statement, segment))
-        return int(number)
 
     async def failures(self) -> Sequence[Failure]:
         statement = (
@@ -192,16 +186,14 @@ class SqliteQueue:
     async def forget_others(self, kept: int, current: str) -> Sequence[str]:
         return await self._run(lambda: self._forget_others(kept, current))
 
-    async def note(self, segment: str, key: str, value: str) -> None:
+    async def note(self, key: str, value: str) -> None:
         if value:
-            row = segment, key, value
-            await self._run(lambda: self._rows("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", *row))
+            await self._run(lambda: self._rows("INSERT OR REPLACE INTO notes VALUES (?, ?)", key, value))
         else:
-            drop = "DELETE FROM notes WHERE segment = ? AND key = ?"
-            await self._run(lambda: self._rows(drop, segment, key))
+            await self._run(lambda: self._rows("DELETE FROM notes WHERE key = ?", key))
 
-    async def notes(self, segment: str) -> Mapping[str, str]:
-        return await self._in_thread(lambda: dict(self._rows(_NOTES, segment)))
+    async def notes(self) -> Mapping[str, str]:
+        return await self._in_thread(lambda: dict(self._rows("SELECT key, value FROM notes")))
 
     async def workers(self) -> None:
         """One worker at a time uses this queue, and it says nothing of itself."""
@@ -335,9 +327,11 @@ class SqliteQueue:
         for (fingerprint,) in seen:
             self._filter.add(fingerprint)
 
-    def _exchange(self, changes: QueueBatch, wanted: Demand | None, now: float) -> Exchanged:
-        duplicates = self._push(changes.pushed, now)
-        for end in changes.ended:
+    def _exchange(
+        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+    ) -> Exchanged:
+        duplicates = self._push(pushed, now)
+        for end in ended:
             self._end(end, now)
         self._rows(_DUE, now)
         leases = [] if wanted is None else self._lease(wanted)
@@ -406,8 +400,7 @@ class SqliteQueue:
             segment = newest[0][0] if newest else PUSHED
         plus, normal, minus, delayed, leased, failed, done, seen = self._rows(_COUNTS, segment)[0]
         pending = {Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}
-        elsewhere = leased if self._segment is None else 0
-        return Counts(pending, delayed, leased, elsewhere, failed, done, seen)
+        return Counts(pending, delayed, leased, failed, done, seen)
 
     def _take_up(self, ids: Sequence[int], segment: str | None) -> int:
         taken = 0
@@ -437,7 +430,6 @@ class SqliteQueue:
     def _forget(self, segment: str) -> None:
         self._rows("DELETE FROM requests WHERE segment = ? AND state != 'failed'", segment)
         self._rows("DELETE FROM seen WHERE segment = ?", self._number_of(segment))
-        self._rows("DELETE FROM notes WHERE segment = ?", segment)
         self._rows("DELETE FROM segments WHERE name = ?", segment)
         if segment == self._segment:
             self._filter = SeenFilter(self._expected, self._error_rate)
@@ -453,23 +445,6 @@ class SqliteQueue:
 def file_stem(name: str) -> str:
     """Returns the name of a queue's file, without its ending, and of the lock of its worker."""
     return quote(name, safe=" :@+,=")
-
-
-def notes_in(file: Path, segment: str) -> Mapping[str, str]:
-    """Returns the notes of the segment in the queue of a file, which may be in use. The caller waits for the
-    disk. Changes nothing. Raises QueueError, also if there is no file."""
-    return dict(_rows_in(file, _NOTES, segment))
-
-
-def _rows_in(file: Path, statement: str, *values: object) -> list[Any]:
-    with queue_errors(f"the queue {file}"):
-        # Not read-only: SQLite would then leave its two files beside the database behind.
-        place = f"{file.absolute().as_uri()}?mode=rw"
-        connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, uri=True)
-        try:
-            return [] if _is_empty(connection, file) else connection.execute(statement, values).fetchall()
-        finally:
-            connection.close()
 
 
 def _connected(file: Path | None) -> sqlite3.Connection:

@@ -6,7 +6,7 @@
 -- The keys: `queue` (format, birth, the last id), `segments` (each with the time when it was opened), `done` (the number
 -- of finished requests of each), `seen:SEGMENT`, `entry:ID` (a request), `slots` (those with a request that waits),
 -- `waiting:SLOT` (ids by priority), `delayed` (ids by time), `failed` (ids by time), `leases:WORKER` (ids),
--- `workers` (each with the time when it was last heard of), `facts` (what each says of itself), `notes:SEGMENT`.
+-- `workers` (each with the time when it was last heard of), `facts` (what each says of itself), `notes`.
 
 local P, worker = KEYS[1], ARGV[3]
 local time = redis.call('TIME')

@@ -119,7 +119,7 @@ def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
     visit(stage.project, FIRST_DAY)
     (failure,) = failures(stage)
     assert failure["tile"] == f"{LAYER}:{LAST_NAME}"
-    assert (failure["segment"], failure["reason"]) == (FIRST_DAY, "403 Forbidden (1 attempt)")
+    assert (failure["segment"], failure["reason"]) == (FIRST_DAY, "403 Forbidden (2 attempts)")
     assert failure["failed"] == FIRST_DAY
     table = stage.project.scrapy("failures", "small").stdout
     assert f"{LAYER}:{LAST_NAME}" in table

@@ -62,18 +62,14 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
     assert named(tmp_path) == []
 
 
-def test_one_thing_is_said_in_the_singular() -> None:
-    out, day = Path("out"), FIRST
-    restored = restore._in_words(out, day, Restored(1, 10, ["a.js"], missing=1, elsewhere=1))
-    assert restored[0] == f"out: 1 tile of {day}, 1 configuration file; 10 B"
-    assert [line[:7] for line in restored[1:]] == ["1 tile ", "1 file "]
-    published = publish._in_words(out, Published(images=1, lists=1, removed=1, missing=1))
-    assert "out: 1 image, 0 of them new; 1 list, 0 new;" in published
-    assert "; 1 file removed that nothing names any more; 1 image not readable" in published
-    assert archive._in_words(out, Archived(tiles=1, zooms=[3, 4])).startswith("out: 1 tile of zooms 3 to 4")
-
-
-def test_several_things_are_said_in_the_plural() -> None:
-    restored = restore._in_words(Path("out"), FIRST, Restored(2, 10, ["a.js", "b.js"], missing=31_574))
-    assert restored[0] == f"out: 2 tiles of {FIRST}, 2 configuration files; 10 B"
-    assert restored[1].startswith("31,574 tiles left out")
+def test_numbers_have_their_nouns() -> None:
+    out = Path("out")
+    restored = Restored(1, 10, ["a.js"], elsewhere=1)
+    said = restore._in_words(out, FIRST, restored)
+    assert said == f"out: 1 tile of {FIRST}, 1 configuration file; 10 B"
+    assert restore._besides(restored)[0].startswith("1 file left out")
+    published = publish._in_words(out, Published(images=1, lists=2, removed=1))
+    assert "out: 1 image, 0 of them new; 2 lists, 0 new;" in published
+    assert published.endswith("; 1 file removed that nothing names any more")
+    archived = Archived(tiles=1, zooms=[3, 4])
+    assert archive._in_words(out, archived).startswith("out: 1 tile of zooms 3 to 4")

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
-import tomllib
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.forking import ROOT
 from tests.end_to_end.real_maps import SMALL_DAY, SMALL_DEPTH
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.servers.nginx import nginx
@@ -83,42 +76,6 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
         'timezone = "Europe/Berlin"',
     )
     assert project.maps_file.read_text(encoding="utf-8").splitlines() == list(expected)
-
-
-def test_a_person_on_a_terminal_is_asked_for_a_contact_and_offered_what_other_maps_have(
-    project: Project, server: Nginx
-) -> None:
-    project.add_map("other", "http://map.example.net/", contact="me@example.net")
-    server.clear_log()
-    status, stdout, terminal = typed(project, "\n", "add", "mine", server.url, "--json")
-    assert status == 0
-    assert json.loads(stdout)["map"] == "mine"
-    assert "Mail address or web page (Enter takes me@example.net, - leaves it out): " in terminal
-    assert tomllib.loads(project.maps_file.read_text())["mine"]["contact"] == "me@example.net"
-    assert {line.agent for line in server.log()} == {"TileHarvest/0.1 (+me@example.net)"}
-    assert next(server.log()).path == "/robots.txt"
-
-
-def typed(project: Project, keys: str, *arguments: str) -> tuple[int, str, str]:
-    """Exit status, stdout, and what a terminal shows at which a person has typed that: `scrapy ...` gets its
-    input there and writes its stderr to it."""
-    with ExitStack() as ends:
-        ours, its = pty.openpty()
-        ends.callback(os.close, ours)
-        ends.callback(os.close, its)
-        os.write(ours, keys.encode())
-        process = subprocess.Popen(
-            [sys.executable, "-m", "scrapy", *arguments],
-            cwd=ROOT,
-            env=project.environment,
-            stdin=its,
-            stdout=subprocess.PIPE,
-            stderr=its,
-            text=True,
-        )
-        stdout, _ = process.communicate(timeout=240)
-        # A few lines, which the terminal has kept.
-        return process.returncode, stdout, os.read(ours, 4096).decode()
 
 
 @pytest.mark.parametrize(

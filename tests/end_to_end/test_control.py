@@ -207,7 +207,7 @@ def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: St
     assert story.said["stop"].status == 0
     stopped = story.said["stopped"]
     assert stopped.status == 1
-    assert stopped.errors == "map 'small' was stopped; run it again to continue where it stopped\n"
+    assert stopped.errors == "map 'small' was stopped; run again in the same segment to continue\n"
 
 
 def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story) -> None:

@@ -216,7 +216,7 @@ def test_a_signal_ends_a_fetch_at_once_and_its_git_with_it(word: str, project: P
     assert (
         told.splitlines()[-1]
         == {
-            "harvest": "map 'small' was stopped; run it again to continue where it stopped",
+            "harvest": "map 'small' was stopped; run again in the same segment to continue",
             "import": "stopped: the days that were imported are kept; run it again to go on",
         }[word]
     )

@@ -82,7 +82,7 @@ def test_whoever_looks_at_what_failed_is_told_what_is_forbidden(harvested: Harve
     rows = json.loads(harvested.project.scrapy("failures", "partly", "--json").stdout)
     assert [(row["attempts"], row["reason"]) for row in rows] == [(0, "robots.txt forbids it")] * 4
     *_, line = harvested.project.scrapy("failures", "partly").stdout.splitlines()
-    assert line.startswith("robots.txt forbids 4 tiles: ")
+    assert line.startswith("4 tiles forbidden by robots.txt: ")
     assert line.endswith("write robots = false for map 'partly' in maps.toml")
 
 

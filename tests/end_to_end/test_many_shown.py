@@ -105,5 +105,5 @@ def test_the_first_ctrl_c_ends_all_cleanly(shown: Shown) -> None:
     last = written(shown.terminal.last_screen())
     assert sorted(names(last[5:7])) == HELD
     assert all(": stopped; " in line for line in last[5:7])
-    assert last[7] == "2 maps were stopped; run it again to continue where they stopped"
+    assert last[7] == "2 maps were stopped; run again in the same segment to continue"
     assert last[8].startswith("exit status 1, an error, or stopped: ")

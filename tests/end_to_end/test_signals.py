@@ -25,8 +25,8 @@ HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
 STOPPING: Final = (
     "stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once"
 )
-STOPPED: Final = "map 'small' was stopped; run it again to continue where it stopped"
-LEFT: Final = "map 'small' was left at once; run it again to continue"
+STOPPED: Final = "map 'small' was stopped; run again in the same segment to continue"
+LEFT: Final = "map 'small' was left at once; run again in the same segment to continue"
 LONG: Final = 3600
 """Seconds of a pause that is cut short: no test waits so long for the end of a harvest."""
 

@@ -47,7 +47,7 @@ def test_a_stopped_harvest_is_continued_as_if_it_had_not_been_stopped(
     assert process.returncode == 1
     (report,) = json.loads(stdout)
     assert (report["finished"], report["error"]) == (False, None)
-    assert f"map '{ANTWORLD}' was stopped; run it again to continue" in stderr
+    assert f"map '{ANTWORLD}' was stopped; run again in the same segment to continue" in stderr
     assert "Traceback" not in stderr
     assert begun(project) == [(1, first.day, None)]
     assert project.harvests(ANTWORLD)[0]["stopped"] == "Ctrl-C or SIGTERM"
@@ -90,6 +90,6 @@ def test_nobody_waits_for_the_pause_that_a_site_asks_for_before_it_is_known(
         project.scrapy("stop", ANTWORLD)
         _, stderr = process.communicate(timeout=240)
     assert process.returncode == 1
-    assert f"map '{ANTWORLD}' was stopped; run it again to continue" in stderr
+    assert f"map '{ANTWORLD}' was stopped; run again in the same segment to continue" in stderr
     assert "cannot be reached" not in stderr
     assert len(list(server.log())) == 1

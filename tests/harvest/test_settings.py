@@ -9,7 +9,7 @@ from scrapy.http import Request
 from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.settings import harvest_for, times_for, would_go_on
+from tileharvest.harvest.settings import harvest_for, times_for
 from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.settings import all_maps, described_map
 from tileharvest.queue.segments import Segment
@@ -80,15 +80,6 @@ def test_scrapys_limit_is_the_depth_of_a_map_that_has_none(settings, tmp_path, o
 def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):
     harvest = harvest_for(settings, {"map": "m", "day": "2021-02-13"})
     assert (harvest.day, harvest.segment.name) == (date(2021, 2, 13), "2021-02-13")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "goes_on"),
-    [({"segment": "every:9999w"}, True), ({"segment": "run"}, False), ({"day": "2021-02-13"}, True)],
-)
-def test_a_harvest_that_is_run_again_goes_on_only_in_its_segment(settings, arguments, goes_on):
-    harvest = harvest_for(settings, {"map": "m", **arguments})
-    assert would_go_on(settings, arguments, harvest) is goes_on
 
 
 @pytest.mark.parametrize(

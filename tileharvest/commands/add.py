@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, ask_site, switch, value
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, StoppedError, program
-from tileharvest.maps.maps_file import add_map, checked_entry, maps_if_any
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, program
+from tileharvest.maps.maps_file import add_map, checked_entry
 from tileharvest.maps.settings import maps_file, setting
 
 if TYPE_CHECKING:
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
 _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 """A mail address or a web page. Parentheses would end the comment in the User-Agent."""
 _EXAMPLE: Final = "you@example.net"
-_NONE: Final = "-"
-"""The answer of a person who wants no contact."""
 
 
 def _numbers(text: str) -> list[float]:
@@ -69,8 +64,11 @@ class Command(ProjectCommand, ScrapyCommand):
     def check(self, opts: Namespace) -> None:
         from tileharvest.renderers.registry import renderer_named
 
-        if opts.contact:
-            _checked_contact(opts.contact)
+        if opts.contact and _CONTACT.fullmatch(opts.contact) is None:
+            raise ConfigurationError(
+                f"'{opts.contact}' is neither a mail address, such as {_EXAMPLE}, nor a web page; nothing was"
+                " added"
+            )
         if opts.size and not opts.around:
             raise ConfigurationError("--size needs --around LINK: the place that the region surrounds")
         entry: dict[str, Any] = {"url": opts.url}
@@ -89,13 +87,11 @@ class Command(ProjectCommand, ScrapyCommand):
         self._entry = entry
 
     def answer(self, opts: Namespace) -> None:
-        name, url, file, entry = opts.name, opts.url, maps_file(self.settings), self._entry
-        known = _contacts(file)
-        contact = self._contact(opts.contact, known)
-        wanted = {"contact": contact, "layers": opts.layer, "timezone": opts.timezone}
+        name, file, entry = opts.name, maps_file(self.settings), self._entry
+        wanted = {"contact": opts.contact, "layers": opts.layer, "timezone": opts.timezone}
         entry |= {key: value for key, value in wanted.items() if value}
         site, forbidden = self._probed(checked_entry(file, name, entry))
-        entry = {"url": url, "renderer": site.renderer} | entry
+        entry = {"url": opts.url, "renderer": site.renderer} | entry
         add_map(file, name, entry)
         if opts.json:
             write_json(_plain(name, site) | {"forbidden": forbidden})
@@ -111,24 +107,11 @@ class Command(ProjectCommand, ScrapyCommand):
                 f"next: {program()} plan {name} says what a harvest will cost, and {program()} harvest {name}"
                 " makes it"
             )
-        if contact is None:
-            example = known[-1] if known else _EXAMPLE
+        if opts.contact is None and not setting(self.settings, "CONTACT"):
             say(
-                f"next: add contact = \"{example}\" to map '{name}' in {file}: who finds your address in the"
+                f"next: add contact = \"{_EXAMPLE}\" to map '{name}' in {file}: who finds your address in the"
                 " User-Agent can write to you instead of shutting you out"
             )
-
-    def _contact(self, given: str | None, known: list[str]) -> str | None:
-        """Returns the contact of the command line, or the one that a person types at the terminal.
-
-        Returns None if there is no terminal, and an empty text if the settings have a contact or the person
-        wants none.
-        """
-        if given is not None:
-            return given
-        if setting(self.settings, "CONTACT"):
-            return ""
-        return _asked_contact(known) if sys.stdin.isatty() and sys.stderr.isatty() else None
 
     def _probed(self, description: MapDescription) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
@@ -152,57 +135,17 @@ class Command(ProjectCommand, ScrapyCommand):
         return site, None
 
 
-def _contacts(file: Path) -> list[str]:
-    """Returns the contacts of all maps in the file, each once. The last map's contact comes last."""
-    maps = reversed(maps_if_any(file).values())
-    return list(dict.fromkeys(one.contact for one in maps if one.contact))[::-1]
-
-
-def _asked_contact(known: Sequence[str]) -> str:
-    """Asks a person for a contact. Returns it, or an empty text for none. `known` are the contacts of other
-    maps. An empty answer takes the last of them.
-
-    Raises ConfigurationError for an answer that cannot be one, and StoppedError.
-    """
-    say("How does the map's owner reach you? An owner who can write to you need not shut you out.")
-    offer = f"Enter takes {known[-1]}, {_NONE} leaves it out" if known else "Enter leaves it out"
-    sys.stderr.write(f"Mail address or web page ({offer}): ")
-    sys.stderr.flush()
-    try:
-        # The end of the input means "none".
-        answer = (sys.stdin.readline() or _NONE).strip()
-    except KeyboardInterrupt:
-        say("")
-        raise StoppedError("stopped at the question; nothing was added") from None
-    if answer in ("", _NONE):
-        return known[-1] if known and not answer else ""
-    return _checked_contact(answer)
-
-
-def _checked_contact(text: str) -> str:
-    """Returns the contact. Raises ConfigurationError for a text that cannot be one."""
-    if _CONTACT.fullmatch(text) is None:
-        raise ConfigurationError(
-            f"'{text}' is neither a mail address, such as {_EXAMPLE}, nor a web page; nothing was added"
-        )
-    return text
-
-
 def _plain(name: str, site: Site) -> dict[str, Any]:
+    layers = [
+        {"layer": one.name, "depth": one.depth, "extension": one.image_extension, "world": one.world}
+        for one in site.layers
+    ]
     return {
         "map": name,
         "renderer": site.renderer,
         "notes": list(site.notes),
         "refused": list(site.refused),
-        "layers": [
-            {
-                "layer": layer.name,
-                "depth": layer.depth,
-                "extension": layer.image_extension,
-                "world": layer.world,
-            }
-            for layer in site.layers
-        ],
+        "layers": layers,
     }
 
 

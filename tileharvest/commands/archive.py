@@ -11,8 +11,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import DAY, FILE, PLACE, ExportCommand
 from tileharvest.commands.project_command import value
-from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ExitStatus, counted, program
+from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
@@ -39,11 +38,9 @@ class Command(ExportCommand, ScrapyCommand):
             self.announce(opts, f"{path}: {plan.in_words()}")
             with self.watch(opts) as watch:
                 done = write_archive(plan, path, open_store_for_reading(self.settings), watch, opts.max_bytes)
-        if done.missing:
-            self.exitcode = ExitStatus.FAILED_TILES
         whose = {"map": opts.name, "layer": excerpt.layer.name, "day": excerpt.last.isoformat()}
         result = {**whose, "file": str(path), **asdict(done)}
-        write_answer(result, _in_words(path, done), as_json=opts.json)
+        self.report(opts, result, _in_words(path, done), done.missing)
 
 
 def _in_words(path: Path, done: Archived) -> str:
@@ -52,6 +49,5 @@ def _in_words(path: Path, done: Archived) -> str:
     counts = {
         "composed of deeper ones": done.composed,
         f"packed anew as {done.kind}, as there are other kinds of images": done.packed_anew,
-        f"missing or not whole, as images cannot be read: see {program()} check-store": done.missing,
     }
     return "; ".join([words, *(f"{number:,} {what}" for what, number in counts.items() if number)])

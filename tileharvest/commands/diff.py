@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +16,13 @@ from tileharvest.commands.export_command import (
     PLACE,
     ZOOM,
     ExportCommand,
-    damaged_in_words,
 )
-from tileharvest.commands.terminal import say, write_json, write_line
+from tileharvest.commands.terminal import say, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.mosaic import Sheet
-    from tileharvest.export.target import Watch
-    from tileharvest.pictures.changed_tiles import Change
     from tileharvest.store.port import TileStore
 
 
@@ -43,7 +38,7 @@ class Command(ExportCommand, ScrapyCommand):
     options = PLACE | ZOOM | PICTURE | FILE
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.export.difference import LISTS, all_differences, write_list
+        from tileharvest.export.difference import LISTS, all_differences, write_difference, write_list
         from tileharvest.export.picture_file import format_of
         from tileharvest.store.settings import open_store_for_reading
 
@@ -52,29 +47,39 @@ class Command(ExportCommand, ScrapyCommand):
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
         for path in pictures:
             format_of(path)
-        _expect_folders(paths)
+        for path in paths:
+            if not path.parent.is_dir():
+                raise ConfigurationError(
+                    f"{path} cannot be made: there is no folder {path.parent}; nothing was made: make the"
+                    " folder, or name another"
+                )
         with self.excerpt(opts) as excerpt:
             # All pictures are planned before the first file, so that a mistake leaves no file.
             store = open_store_for_reading(self.settings)
             drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
-            counts = Counter(one.change for one in all_differences(excerpt))
+            counts = Counter(one.change.value for one in all_differences(excerpt))
             pixels = self._pixels(excerpt, store) if opts.json and excerpt.described.depth == 1 else {}
             files: list[dict[str, Any]] = []
             for place, path in enumerate(paths):
                 with self.watch(opts, paths[:place]) as watch:
-                    if path in drawn:
-                        files.append(self._picture(store, path, drawn[path], watch, opts.max_bytes))
-                    else:
+                    if path not in drawn:
                         size = write_list(excerpt, path, watch, opts.max_bytes)
                         files.append({"file": str(path), "bytes": size})
-        if opts.json:
-            days = {"first": excerpt.first.isoformat(), "last": excerpt.last.isoformat()}
-            found = {change.value: number for change, number in counts.items()} | pixels
-            write_json({"map": opts.name, "layer": excerpt.layer.name, **days, **found, "files": files})
-            return
-        write_line(_in_words(excerpt, counts))
-        for file in files:
-            write_line(f"{file['file']}: {bytes_in_words(file['bytes'])}")
+                        continue
+                    sheet, background = drawn[path]
+                    size, damaged = write_difference(
+                        sheet, path, store, watch, background, most_bytes=opts.max_bytes
+                    )
+                    shape = {"width": sheet.box.width, "height": sheet.box.height, "zoom": sheet.zoom}
+                    files.append({"file": str(path), "bytes": size, **shape, "damaged": damaged})
+        found = ", ".join(f"{number:,} {change}" for change, number in sorted(counts.items()))
+        words = f"{excerpt.in_words()}: {found or 'no tile is another one'}"
+        days = {"first": excerpt.first.isoformat(), "last": excerpt.last.isoformat()}
+        result = {"map": opts.name, "layer": excerpt.layer.name, **days, **counts, **pixels, "files": files}
+        self.report(opts, result, words, sum(file.get("damaged", 0) for file in files))
+        if not opts.json:
+            for file in files:
+                write_line(f"{file['file']}: {bytes_in_words(file['bytes'])}")
 
     def _pixels(self, excerpt: Excerpt, store: TileStore) -> dict[str, Any]:
         """Returns the changed pixels of a canvas for programs."""
@@ -88,41 +93,3 @@ class Command(ExportCommand, ScrapyCommand):
             say(f"the changed pixels are not counted, because an image cannot be read: {error}")
             return {}
         return {"pixels": count, "box": box}
-
-    def _picture(
-        self,
-        store: TileStore,
-        path: Path,
-        drawn: tuple[Sheet, tuple[int, int, int] | None],
-        watch: Watch,
-        most_bytes: int | None,
-    ) -> dict[str, Any]:
-        """Writes a picture. Returns it for programs."""
-        from tileharvest.export.difference import write_difference
-
-        sheet, background = drawn
-        written, damaged = write_difference(sheet, path, store, watch, background, most_bytes=most_bytes)
-        if damaged:
-            self.exitcode = ExitStatus.FAILED_TILES
-            say(damaged_in_words(damaged))
-        size = {"width": sheet.box.width, "height": sheet.box.height, "zoom": sheet.zoom}
-        return {"file": str(path), "bytes": written, **size, "damaged": damaged}
-
-
-def _expect_folders(paths: Sequence[Path]) -> None:
-    """Raises ConfigurationError if the folder of a file is missing, before any file is written."""
-    for path in paths:
-        if not path.parent.is_dir():
-            raise ConfigurationError(
-                f"{path} cannot be made: there is no folder {path.parent}; nothing was made: make the folder,"
-                " or name another"
-            )
-
-
-def _in_words(excerpt: Excerpt, counts: Counter[Change]) -> str:
-    found = ", ".join(f"{number:,} {change.value}" for change, number in sorted(counts.items(), key=_order))
-    return f"{excerpt.in_words()}: {found or 'no tile is another one'}"
-
-
-def _order(item: tuple[Change, int]) -> str:
-    return item[0].value

@@ -16,9 +16,8 @@ from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import parse_size
-from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.named_areas import load_areas
-from tileharvest.maps.settings import areas_file, maps_file
+from tileharvest.maps.settings import areas_file
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from tileharvest.commands.project_command import Options
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
-    from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
 
 
@@ -36,6 +34,13 @@ def size_of(text: str) -> int:
         return parse_size(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def quality_of(text: str) -> int:
+    """Returns the quality of a picture, for argparse."""
+    if not (text.isdecimal() and 1 <= int(text) <= 100):
+        raise argparse.ArgumentTypeError(f"{text} cannot be: write 1 to 100, such as 90")
+    return int(text)
 
 
 PLACE: Final[Options] = {
@@ -99,12 +104,12 @@ class ExportCommand(ProjectCommand):
         if not opts.json:
             say(what)
 
-    def report(self, opts: Namespace, result: dict[str, Any], words: str, damaged: int) -> None:
-        """Writes what was made. If images of tiles could not be read, the exit status says so, too."""
-        if damaged:
-            words += f"; {damaged_in_words(damaged)}"
+    def report(self, opts: Namespace, result: dict[str, Any], words: str, unreadable: int) -> None:
+        """Writes what was made. If images could not be read, the exit status says so, too."""
+        if unreadable:
+            words += f"; {counted(unreadable, 'image')} cannot be read: see {program()} check-store"
             self.exitcode = ExitStatus.FAILED_TILES
-        write_answer({**result, "damaged": damaged}, words, as_json=opts.json)
+        write_answer(result, words, as_json=opts.json)
 
     def picture_of(
         self, opts: Namespace, excerpt: Excerpt, path: Path
@@ -124,12 +129,6 @@ class ExportCommand(ProjectCommand):
         return sheet, background
 
 
-def check_quality(quality: int | None) -> None:
-    """Raises ConfigurationError for a quality that no picture has."""
-    if quality is not None and not 1 <= quality <= 100:
-        raise ConfigurationError(f"--quality {quality} cannot be: write 1 to 100, such as 90")
-
-
 def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
     """Returns the zoom that was asked for, if any. Raises ConfigurationError if it has no images."""
     zooms = excerpt.zooms()
@@ -139,16 +138,6 @@ def zoom_of(excerpt: Excerpt, zoom: int | None) -> int | None:
             f" {excerpt.last}"
         )
     return zoom
-
-
-def damaged_in_words(images: int) -> str:
-    """Returns the words for images that cannot be read."""
-    return f"{counted(images, 'image')} cannot be read: see {program()} check-store"
-
-
-def entry_of(settings: BaseSettings, name: str) -> MapDescription | None:
-    """Returns the map's entry, or None for a map that is only in the history."""
-    return maps_if_any(maps_file(settings)).get(name)
 
 
 def areas_of(settings: BaseSettings, name: str) -> dict[str, NamedArea]:

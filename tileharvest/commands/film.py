@@ -14,7 +14,7 @@ from tileharvest.commands.export_command import (
     PLACE,
     ZOOM,
     ExportCommand,
-    check_quality,
+    quality_of,
     zoom_of,
 )
 from tileharvest.commands.project_command import value
@@ -45,11 +45,10 @@ class Command(ExportCommand, ScrapyCommand):
         "--pace": value("seconds of each frame (default: 0.5)", float, default=0.5),
         "--title": value("what is written above", default=""),
         "--background": value("a colour behind the map, such as black"),
-        "--quality": value("1 to 100; not of .gif, which has 255 colours", int),
+        "--quality": value("1 to 100; not of .gif, which has 255 colours", quality_of),
     }
 
     def check(self, opts: Namespace) -> None:
-        check_quality(opts.quality)
         if not 0.05 <= opts.pace <= 60:
             raise ConfigurationError(
                 f"--pace {opts.pace:g} cannot be: a frame is shown for 0.05 to 60 seconds"
@@ -78,4 +77,5 @@ class Command(ExportCommand, ScrapyCommand):
                 written, damaged = write_film(film, path, store, watch, opts.max_bytes)
         frames = counted(len(film.moments), "frame")
         words = f"{path}: {frames}, {film.seconds:,.0f} s, {bytes_in_words(written)}"
-        self.report(opts, {**film.as_plain(), "file": str(path), "bytes": written}, words, damaged)
+        result = {**film.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
+        self.report(opts, result, words, damaged)

@@ -12,12 +12,13 @@ from scrapy.commands import BaseRunSpiderCommand
 
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
-from tileharvest.commands.report import HarvestEnd, HarvestEnds
+from tileharvest.commands.report import HarvestEnd, say_what_is_left, worst_status
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import maps_at_once, progress_interval
-from tileharvest.commands.terminal import console, say
-from tileharvest.errors import ConfigurationError, QueueError, program
+from tileharvest.commands.terminal import console, say, write_json, write_line
+from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, program
 from tileharvest.maps.settings import all_maps
+from tileharvest.tiles.outcomes import counts_as_plain
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -76,21 +77,24 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         from tileharvest.spiders.tiles import TileSpider
 
         assert self.crawler_process is not None
-        settings, names = self.settings, self._names
-        report = HarvestEnds(names, as_json=opts.json, is_verbose=opts.verbose)
-        progress = HarvestProgress(
-            console(sys.stderr), progress_interval(settings), maps=len(names), is_shown=not opts.json
-        )
+        names = self._names
+        interval, is_alone = progress_interval(self.settings), len(names) == 1
+        progress = HarvestProgress(console(sys.stderr), interval, maps=len(names), is_shown=not opts.json)
+        ends: dict[str, HarvestEnd] = {}
+        passed_over: list[str] = []
 
         def ended(name: str, spider: Spider | None) -> None:
-            if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-                report.note(HarvestEnd.of(spider, settings, opts.spargs))
-            if report.is_complete:
+            if not isinstance(spider, TileSpider) or spider.crawl.harvest is None:
+                return
+            ends[name] = HarvestEnd.of(spider)
+            if len(ends) + len(passed_over) == len(names):
                 progress.hide()
+            if not opts.json:
+                _write(ends[name], is_alone=is_alone, is_verbose=opts.verbose)
 
         def pass_over(name: str) -> None:
             progress.remove(name)
-            report.pass_over()
+            passed_over.append(name)
 
         runner = Runner(
             self.crawler_process,
@@ -98,12 +102,32 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             ended,
             at_once=self._at_once,
             arguments=opts.spargs,
-            is_alone=len(names) == 1,
+            is_alone=is_alone,
         )
-        waits = len(names) == 1 and not (opts.all or opts.no_wait)
-        runner.run(_in_turn(settings, names, None if waits else pass_over))
+        waits = is_alone and not (opts.all or opts.no_wait)
+        runner.run(_in_turn(self.settings, names, None if waits else pass_over))
         progress.hide()
-        self.exitcode = report.finish(runner.under_way)
+        in_order = [ends[name] for name in names if name in ends]
+        if opts.json:
+            write_json([end.as_plain() for end in in_order])
+        say_what_is_left(in_order, runner.under_way)
+        status = worst_status(in_order)
+        self.exitcode = status if len(ends) + len(passed_over) == len(names) else ExitStatus.ERROR
+
+
+def _write(end: HarvestEnd, *, is_alone: bool, is_verbose: bool) -> None:
+    """Writes how a harvest has ended. The log has reported an error of one that is alone."""
+    if is_alone and end.exit_status is ExitStatus.DONE and end.ending is not None:
+        write_line(end.ending)
+    elif end.counts or not is_alone:
+        write_line(end.in_words)
+        if is_verbose:
+            codes = (f"{word} {number:,}" for word, number in counts_as_plain(end.counts).items())
+            write_line(f"  in codes: {', '.join(codes)}")
+        # Nobody looks at a pipe.
+        if is_alone and end.is_finished and sys.stdout.isatty():
+            write_line(f"see it: {program()} serve")
+    sys.stdout.flush()
 
 
 def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str, str]) -> list[str]:

@@ -61,10 +61,10 @@ class ImportDisplay(ProgressLine):
     def __init__(self, name: str, console: Console, interval: float, *, is_shown: bool = True) -> None:
         super().__init__(name, console, interval, is_shown=is_shown)
         self.days: dict[date, DayRecord] = {}
-        self.unread: dict[date, str] = {}
-        """The days that were left out, each with the reason."""
-        self.missing: list[tuple[date, str, str]] = []
-        """The missing images: the day, the file and the reason."""
+        self.unread: list[dict[str, str]] = []
+        """The days that were left out, each with the problem, for programs."""
+        self.missing: list[dict[str, str]] = []
+        """The missing images: day, file and problem, for programs."""
         self.counts: Counter[Outcome] = Counter()
         """The outcomes of all days together."""
 
@@ -74,23 +74,19 @@ class ImportDisplay(ProgressLine):
         self.note = str(day)
 
     def left_out(self, day: date, why: str) -> None:
-        self.unread[day] = why
-        self._tell(len(self.unread), f"{day} was left out: {why}")
+        self.unread.append({"day": str(day), "problem": why})
+        if len(self.unread) <= _MOST_TOLD:
+            self.write(f"{day} was left out: {why}")
 
     def lacks(self, day: date, file: str, why: str) -> None:
-        self.missing.append((day, file, why))
-        self._tell(len(self.missing), f"{day}: {file}: {why}")
-
-    def _tell(self, number: int, line: str) -> None:
-        """Writes the line, unless `_MOST_TOLD` such lines were written before it."""
-        if number <= _MOST_TOLD:
-            self.write(line)
+        self.missing.append({"day": str(day), "file": file, "problem": why})
+        if len(self.missing) <= _MOST_TOLD:
+            self.write(f"{day}: {file}: {why}")
 
     def in_words(self) -> str:
         """Returns the progress and the results so far, for people."""
-        last = f", until {max(self.days)}" if self.days else ""
         found = outcomes_in_words(self.counts)
-        return f"{super().in_words()}; {counted(len(self.days), 'day')}{last}; {found or 'nothing found yet'}"
+        return f"{super().in_words()}; {counted(len(self.days), 'day')}; {found or 'nothing found yet'}"
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -120,8 +116,8 @@ class Command(ProjectCommand, ScrapyCommand):
         from tileharvest.history.settings import open_history
         from tileharvest.store.settings import store_opener
 
-        settings, form, source, name = self.settings, opts.form, opts.source, opts.name
-        _refuse_other_options(form, opts)
+        settings, name = self.settings, opts.name
+        _refuse_other_options(opts)
         if name not in (maps := maps_if_any(maps_file(settings))):
             first = (
                 f"write its entry there first, even if its site is gone: [{name}] and below it"
@@ -130,22 +126,14 @@ class Command(ProjectCommand, ScrapyCommand):
             raise ConfigurationError(
                 f"{maps_file(settings)} has no map '{name}': {nearest(name, maps, first)}"
             )
-        description = described_map(settings, name)
-        interval = progress_interval(settings)
+        forms = {"git": _of_git, "folder": _of_folder, "kedamadiff": _of_kedamadiff}
+        shown = ImportDisplay(name, console(sys.stderr), progress_interval(settings), is_shown=not opts.json)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
-            if form == "folder":
-                work = _of_folder(description, Path(source), opts.day)
-            elif form == "kedamadiff":
-                work = _of_kedamadiff(description, source, opts)
-            else:
-                work = _of_git(settings, description, source, opts)
-            with (
-                ImportDisplay(name, console(sys.stderr), interval, is_shown=not opts.json) as display,
-                open_history(settings) as history,
-            ):
-                work(history, store_opener(settings)(), display)
-        _tell(name, display, as_json=opts.json)
-        if display.unread or display.missing or display.counts[Outcome.FAILED]:
+            work = forms[opts.form](settings, described_map(settings, name), opts)
+            with shown, open_history(settings) as history:
+                work(history, store_opener(settings)(), shown)
+        _write(name, shown, as_json=opts.json)
+        if shown.unread or shown.missing or shown.counts[Outcome.FAILED]:
             self.exitcode = ExitStatus.FAILED_TILES
 
 
@@ -153,7 +141,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _of_git(settings: BaseSettings, description: MapDescription, address: str, opts: Namespace) -> Work:
+def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
     """Returns the import. Fetches a repository that is not a local folder.
 
     Raises ConfigurationError and SiteError.
@@ -162,6 +150,7 @@ def _of_git(settings: BaseSettings, description: MapDescription, address: str, o
     from tileharvest.importers.imported_map import ImportedMap
     from tileharvest.importers.repository import SILENCE
 
+    address = opts.source
     if Path(address).is_dir():
         git = GitSource.in_place(Path(address), opts.branch, opts.path)
     else:
@@ -185,47 +174,40 @@ def _of_git(settings: BaseSettings, description: MapDescription, address: str, o
     return run
 
 
-def _of_folder(description: MapDescription, folder: Path, day: str | None) -> Work:
+def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
     from tileharvest.importers.folder_import import SOURCE, import_folder
     from tileharvest.importers.imported_map import ImportedMap
 
-    if day is None:
+    if opts.day is None:
         raise ConfigurationError(
             "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
         )
     try:
-        its_day = date.fromisoformat(day)
+        its_day = date.fromisoformat(opts.day)
     except ValueError:
-        raise ConfigurationError(f"--day {day} is not a date: write it as 2024-05-01") from None
+        raise ConfigurationError(f"--day {opts.day} is not a date: write it as 2024-05-01") from None
     today = _now().astimezone(description.zone_info).date()
     if its_day > today:
         raise ConfigurationError(
-            f"--day {day} has not begun: today is {today} in the map's time zone, {description.timezone}"
+            f"--day {opts.day} has not begun: today is {today} in the map's time zone, {description.timezone}"
         )
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
         into = ImportedMap(description, history, store, SOURCE, _now())
-        asyncio.run(import_folder(into, folder, its_day, watch))
+        asyncio.run(import_folder(into, Path(opts.source), its_day, watch))
 
     return run
 
 
-def _of_kedamadiff(description: MapDescription, place: str, opts: Namespace) -> Work:
+def _of_kedamadiff(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
     from tileharvest.importers.kedamadiff import ZONE, ArchiveFiles, KedamaDiffArchive
     from tileharvest.importers.kedamadiff_import import KedamaDiffImport
 
-    files = ArchiveFiles(place)
+    files = ArchiveFiles(opts.source)
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
         with KedamaDiffArchive.open(files, opts.savename) as archive:
-            job = KedamaDiffImport(
-                archive,
-                description,
-                history,
-                store,
-                _now(),
-                layer=opts.layer,
-            )
+            job = KedamaDiffImport(archive, description, history, store, _now(), layer=opts.layer)
             job.run(watch)
         if job.outside:
             records = counted(job.outside, "record")
@@ -239,8 +221,9 @@ def _of_kedamadiff(description: MapDescription, place: str, opts: Namespace) -> 
     return run
 
 
-def _refuse_other_options(form: str, opts: Namespace) -> None:
+def _refuse_other_options(opts: Namespace) -> None:
     """Raises ConfigurationError for an unknown form, and for an option of another form."""
+    form = opts.form
     if form not in _OPTIONS:
         there = f"there are {', '.join(_OPTIONS)}"
         raise ConfigurationError(f"nothing can be imported from '{form}'; {nearest(form, _OPTIONS, there)}")
@@ -250,30 +233,26 @@ def _refuse_other_options(form: str, opts: Namespace) -> None:
                 raise ConfigurationError(f"--{option} is for {program()} import {other}; nothing was changed")
 
 
-def _tell(name: str, display: ImportDisplay, *, as_json: bool) -> None:
+def _write(name: str, shown: ImportDisplay, *, as_json: bool) -> None:
     if as_json:
         days = [
             {"day": day.isoformat(), "counts": counts_as_plain(one.counts), "left_out": one.left_out}
-            for day, one in display.days.items()
+            for day, one in shown.days.items()
         ]
-        unread = [{"day": day.isoformat(), "problem": why} for day, why in display.unread.items()]
-        missing = [
-            {"day": day.isoformat(), "file": file, "problem": why} for day, file, why in display.missing
-        ]
-        write_json({"map": name, "days": days, "unread": unread, "missing": missing})
+        write_json({"map": name, "days": days, "unread": shown.unread, "missing": shown.missing})
         return
-    for what, number in (("day", len(display.unread)), ("image", len(display.missing))):
+    for what, number in (("day", len(shown.unread)), ("image", len(shown.missing))):
         if number:
             more = "; --json names them all" if number > _MOST_TOLD else ""
             write_line(f"missing in the source: {counted(number, what)}{more}")
-    if not display.days:
-        is_all = not (display.unread or display.missing)
+    if not shown.days:
+        is_all = not (shown.unread or shown.missing)
         write_line(f"map '{name}'{' has all of it already' if is_all else ''}: nothing was imported")
         return
-    first, last = min(display.days), max(display.days)
-    when = f"{first} imported" if first == last else f"{len(display.days):,} days imported, {first} to {last}"
-    write_line(f"{name}: {when}; {outcomes_in_words(display.counts)}")
-    taken = sum(one.left_out for one in display.days.values())
+    first, last = min(shown.days), max(shown.days)
+    when = f"{first} imported" if first == last else f"{len(shown.days):,} days imported, {first} to {last}"
+    write_line(f"{name}: {when}; {outcomes_in_words(shown.counts)}")
+    taken = sum(one.left_out for one in shown.days.values())
     if taken:
         tiles = counted(taken, "tile")
         write_line(f"a harvest had asked the site itself on these days, and what it found stays: {tiles}")

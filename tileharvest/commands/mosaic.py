@@ -15,7 +15,7 @@ from tileharvest.commands.export_command import (
     PLACE,
     ZOOM,
     ExportCommand,
-    check_quality,
+    quality_of,
 )
 from tileharvest.commands.project_command import value
 from tileharvest.maps.budgets import bytes_in_words
@@ -29,15 +29,13 @@ class Command(ExportCommand, ScrapyCommand):
         f" replaced. {BLANK}"
     )
     examples = ("my-server", "my-server castle.webp --area=-100,-50,100,50 --day 2026-11-20")
-    options = (
-        PLACE | ZOOM | PICTURE | DAY | FILE | {"--quality": value("of JPEG, WebP and AVIF, 1 to 100", int)}
-    )
+    quality = value("of JPEG, WebP and AVIF, 1 to 100", quality_of)
+    options = PLACE | ZOOM | PICTURE | DAY | FILE | {"--quality": quality}
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.mosaic import write_mosaic
         from tileharvest.store.settings import open_store_for_reading
 
-        check_quality(opts.quality)
         with self.excerpt(opts) as excerpt:
             path = Path(opts.file or f"{opts.name}-{excerpt.last}.png")
             sheet, background = self.picture_of(opts, excerpt, path)
@@ -47,5 +45,5 @@ class Command(ExportCommand, ScrapyCommand):
                     sheet, path, store, watch, background, quality=opts.quality, most_bytes=opts.max_bytes
                 )
         size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
-        result = {**sheet.as_plain(), "file": str(path), "bytes": written}
+        result = {**sheet.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
         self.report(opts, result, f"{path}: {size}, {bytes_in_words(written)}", damaged)

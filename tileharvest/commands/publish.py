@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
-from tileharvest.commands.export_command import (
-    PLACE,
-    ExportCommand,
-    areas_of,
-    entry_of,
-)
+from tileharvest.commands.export_command import PLACE, ExportCommand, areas_of
 from tileharvest.commands.project_command import value
-from tileharvest.commands.terminal import write_answer
-from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
+from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.maps_file import maps_if_any
+from tileharvest.maps.settings import maps_file
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -58,9 +54,7 @@ class Command(ExportCommand, ScrapyCommand):
             with self.watch(opts) as watch:
                 published = publish(scope, folder, open_store_for_reading(self.settings), watch)
         result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}
-        if published.missing:
-            self.exitcode = ExitStatus.FAILED_TILES
-        write_answer(result, _in_words(folder, published), as_json=opts.json)
+        self.report(opts, result, _in_words(folder, published), published.missing)
 
 
 def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
@@ -73,7 +67,8 @@ def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
     outline = map_outline(history, opts.name)
     last = day_of(outline, None)
     first = outline.days[-min(opts.days or len(outline.days), len(outline.days))]
-    described, named = entry_of(settings, opts.name), areas_of(settings, opts.name)
+    described = maps_if_any(maps_file(settings)).get(opts.name)
+    named = areas_of(settings, opts.name)
     layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
     names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]
     layers, empty, wrong = [], None, None
@@ -106,6 +101,4 @@ def _in_words(folder: Path, published: Published) -> str:
     )
     if published.removed:
         words += f"; {counted(published.removed, 'file')} removed that nothing names any more"
-    if published.missing:
-        words += f"; {counted(published.missing, 'image')} not readable: see {program()} check-store"
     return words

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.export_command import DAY, ExportCommand
-from tileharvest.commands.terminal import write_json, write_line
-from tileharvest.errors import ExitStatus, counted, program
+from tileharvest.commands.terminal import write_line
+from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 
@@ -46,29 +46,25 @@ class Command(ExportCommand, ScrapyCommand):
             self.announce(opts, f"{folder}: {name}, {day}: {counted(past.tiles, 'tile')}")
             with self.watch(opts) as watch:
                 restored = restore(past, open_store_for_reading(self.settings), folder, watch)
-        if restored.missing:
-            self.exitcode = ExitStatus.FAILED_TILES
-        if opts.json:
-            write_json({"map": name, "day": day.isoformat(), "folder": str(folder), **restored.as_plain()})
-            return
-        for line in _in_words(folder, day, restored):
-            write_line(line)
+        result = {"map": name, "day": day.isoformat(), "folder": str(folder), **restored.as_plain()}
+        self.report(opts, result, _in_words(folder, day, restored), restored.missing)
+        if not opts.json:
+            for line in _besides(restored):
+                write_line(line)
 
 
-def _in_words(folder: Path, day: date, restored: Restored) -> list[str]:
+def _in_words(folder: Path, day: date, restored: Restored) -> str:
     what = f"{counted(restored.tiles, 'tile')} of {day}, {counted(len(restored.files), 'configuration file')}"
-    lines = [f"{folder}: {what}; {bytes_in_words(restored.bytes)}"]
-    lines += [
+    return f"{folder}: {what}; {bytes_in_words(restored.bytes)}"
+
+
+def _besides(restored: Restored) -> list[str]:
+    """Returns what else a person must know of the restored files."""
+    lines = [
         f"zoom {zoom} is composed and not the site's own: {counted(number, 'tile')}"
         for zoom, number in sorted(restored.composed.items())
     ]
-    counts = (
-        (
-            restored.missing,
-            "tile",
-            f"left out, with an image that cannot be read: see {program()} check-store",
-        ),
-        (restored.elsewhere, "file", "left out, because the address is not below the map's page"),
-    )
-    lines += [f"{counted(number, noun)} {what}" for number, noun, what in counts if number]
+    if restored.elsewhere:
+        files = counted(restored.elsewhere, "file")
+        lines.append(f"{files} left out, because the address is not below the map's page")
     return lines + restored.lacking

@@ -113,7 +113,7 @@ class Command(ProjectCommand, ScrapyCommand):
         if isinstance(spider, TileSpider):
             status = spider.crawl.exit_status
             if spider.crawl.harvest is not None:
-                write_line(HarvestEnd.of(spider, self.settings, {}).in_words)
+                write_line(HarvestEnd.of(spider).in_words)
                 sys.stdout.flush()
         if not self._runner.under_way:
             self._progress.hide()

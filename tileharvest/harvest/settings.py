@@ -98,15 +98,6 @@ def times_for(settings: BaseSettings, description: MapDescription, now: datetime
     )
 
 
-def would_go_on(settings: BaseSettings, arguments: Mapping[str, str], harvest: Harvest) -> bool:
-    """Returns whether a harvest that begins now with the same arguments would have the segment of this
-    one."""
-    started = datetime.now(UTC)
-    resolver = segments_of(settings, harvest.description, arguments.get("segment"), started)
-    moment = harvest.segment.begins if "day" in arguments else started
-    return resolver.segment_at(None, moment).name == harvest.segment.name
-
-
 def _day(description: MapDescription, day: str | None, started: datetime) -> date:
     today = started.astimezone(description.zone_info).date()
     if day is None:

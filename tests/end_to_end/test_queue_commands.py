@@ -123,7 +123,7 @@ def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
     assert failure["failed"] == FIRST_DAY
     table = stage.project.scrapy("failures", "small").stdout
     assert f"{LAYER}:{LAST_NAME}" in table
-    assert "403 Forbidden (1 attempt)" in table
+    assert "403 Forbidden (2 attempts)" in table
     assert queue(stage)["left"] == 0
 
 

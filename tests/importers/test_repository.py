@@ -19,8 +19,7 @@ from tests.importers.imports import repository as made_repository
 from tests.servers.git_host import git_host
 from tileharvest.errors import SiteError
 from tileharvest.importers import repository as repository_module
-from tileharvest.importers.fetched_commit import packed_bytes
-from tileharvest.importers.repository import Repository
+from tileharvest.importers.repository import Repository, packed_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +30,7 @@ FETCHING: Final = """
 import sys
 from pathlib import Path
 from tileharvest.importers.repository import Repository
-Repository.bare(Path(sys.argv[1]), sys.argv[2]).fetch(None)
+Repository(Path(sys.argv[1]), sys.argv[2]).fetch(None)
 """
 
 
@@ -78,8 +77,9 @@ def test_git_ends_when_the_program_that_fetches_is_killed(address: str, tmp_path
     await_until(lambda: not is_alive(group), PATIENCE)
     # Half a pack is there, and nothing of use.
     assert packs(folder) == ["tmp"]
-    Repository.bare(folder, address).unlock()
-    assert packs(folder) == []
+    made_repository(tmp_path / "map.git", {"2024-05-01": {"0.png": b"png"}})
+    Repository(folder, str(tmp_path / "map.git")).fetch(None)
+    assert "tmp" not in packs(folder)
 
 
 @pytest.mark.parametrize("scheme", ["http", "ssh"])
@@ -91,7 +91,7 @@ def test_git_ends_when_a_host_stays_silent(
     monkeypatch.setenv("GIT_SSH_COMMAND", "ssh -F none -o BatchMode=yes")
     folder = tmp_path / "cache"
     with socket.create_server(("127.0.0.1", 0)) as server:
-        repository = Repository.bare(folder, f"{scheme}://127.0.0.1:{server.getsockname()[1]}/map.git")
+        repository = Repository(folder, f"{scheme}://127.0.0.1:{server.getsockname()[1]}/map.git")
         with pytest.raises(SiteError, match=r"be fetched \(git has not said a word for 0.2 s\); what was"):
             repository.fetch(None)
     await_until(lambda: group_of_git(folder) is None, PATIENCE)
@@ -99,7 +99,7 @@ def test_git_ends_when_a_host_stays_silent(
 
 def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", "sh -c 'echo git@example.net: Permission denied >&2; exit 255'")
-    repository = Repository.bare(tmp_path / "cache", "git@example.net:owner/map")
+    repository = Repository(tmp_path / "cache", "git@example.net:owner/map")
     with pytest.raises(SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"):
         repository.fetch(None)
 
@@ -108,7 +108,7 @@ def test_bytes_that_come_are_counted_once_from_the_first_object(tmp_path: Path) 
     """Few objects come as a pack, too. Git links it to its last name before it takes the first one away."""
     made = made_repository(tmp_path / "map.git", {"2024-05-01": {"0.png": b"png"}})
     folder = tmp_path / "cache"
-    Repository.bare(folder, str(made.folder)).fetch(None)
+    Repository(folder, str(made.folder)).fetch(None)
     (pack,) = folder.glob("objects/pack/*.pack")
     os.link(pack, pack.with_name("tmp_pack_a1b2c3"))
     assert packed_bytes(folder) == pack.stat().st_size

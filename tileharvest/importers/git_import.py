@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.fetched_commit import no_map
-from tileharvest.importers.repository import Repository, etag_of
+from tileharvest.importers.commit_snapshot import CommitSnapshot, inside, no_map
+from tileharvest.importers.repository import Repository
 from tileharvest.importers.snapshot import LfsPointerError, NoTilesError
 from tileharvest.renderers.site import UnrecognisedError
-from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import date
     from pathlib import Path
     from zoneinfo import ZoneInfo
@@ -20,36 +19,6 @@ if TYPE_CHECKING:
     from tileharvest.importers.imported_map import ImportedMap, ImportWatch
     from tileharvest.importers.repository import Commit
     from tileharvest.maps.description import GitEntry
-
-
-class CommitSnapshot:
-    """The files of a commit below the map's folder, as a `Snapshot`."""
-
-    def __init__(self, name: str, ids: Mapping[str, str], folder: str, repository: Repository) -> None:
-        """`ids` are the ids of the files' bytes, by paths from the top of the repository. Files outside of
-        the map's folder may be among them. `folder` is the map's folder, without a slash at its end; empty
-        for the top itself."""
-        self.name = name
-        self._ids = ids
-        self._prefix = f"{folder}/" if folder else ""
-        self._repository = repository
-
-    def __contains__(self, path: str) -> bool:
-        return f"{self._prefix}{path}" in self._ids
-
-    def id(self, path: str) -> str:
-        """Returns the id of the bytes of an existing file."""
-        return self._ids[f"{self._prefix}{path}"]
-
-    def validator(self, path: str) -> Validator:
-        return Validator(etag_of(self.id(path)))
-
-    def read(self, paths: Sequence[str]) -> Iterator[bytes]:
-        return self._repository.read([self.id(path) for path in paths])
-
-    def paths(self) -> Iterable[str]:
-        start = len(self._prefix)
-        return (path[start:] for path in self._ids if path.startswith(self._prefix))
 
 
 class CommitDay(NamedTuple):
@@ -77,9 +46,11 @@ def commit_days(commits: Iterable[Commit], zone: ZoneInfo, today: date) -> Itera
         if present is not None and day > present.day:
             yield present
             present = None
-        changes, number = (present.changes, present.commits) if present else ({}, 0)
-        its_day = present.day if present else day
-        present = CommitDay(its_day, commit.id, {**changes, **commit.changes}, number + 1)
+        if present is None:
+            present = CommitDay(day, commit.id, commit.changes, 1)
+        else:
+            changes = {**present.changes, **commit.changes}
+            present = CommitDay(present.day, commit.id, changes, present.commits + 1)
     if present is not None:
         yield present
 
@@ -91,14 +62,19 @@ class GitSource:
         """`folder` is the map's folder in the repository."""
         self._repository = repository
         self._tip = tip
-        self._folder = folder.strip("/").removeprefix("./").removesuffix(".")
+        self._prefix = inside(folder)
 
     @classmethod
     def in_place(cls, folder: Path, branch: str | None, path: str | None) -> GitSource:
         """Opens the repository of a folder on this computer. Raises ConfigurationError if the folder has
-        none."""
+        none, or no such branch."""
         repository, prefix = Repository.in_place(folder)
-        return cls(repository, _tip(repository, branch), prefix if path is None else path)
+        try:
+            tip = repository.commit(branch or "HEAD")
+        except SiteError:
+            what = f"no branch '{branch}'" if branch else "no commit yet"
+            raise ConfigurationError(f"{repository.name} has {what}; nothing was changed") from None
+        return cls(repository, tip, prefix if path is None else path)
 
     @classmethod
     def fetched(cls, entry: GitEntry, cache: Path, path: str | None) -> GitSource:
@@ -106,8 +82,7 @@ class GitSource:
 
         Raises SiteError if the address cannot be reached.
         """
-        repository = Repository.bare(cache, entry.url)
-        repository.unlock()
+        repository = Repository(cache, entry.url)
         return cls(repository, repository.fetch(entry.branch or None), path or "")
 
     @property
@@ -127,20 +102,24 @@ class GitSource:
         """
         done = imported.days()
         first = self._first_day(done, rewritten=rewritten)
-        paths = [self._folder] if self._folder else []
+        paths = [self._prefix.rstrip("/")] if self._prefix else []
         watch.expects(self._repository.count(self._tip, paths))
         ids: dict[str, str] = {}
         why: SiteError | None = None
         is_any = bool(done)
-        commits = self._repository.commits(self._tip, paths)
-        for one in commit_days(commits, zone, today):
-            _apply(ids, one.changes)
-            changed = _below(self._folder, one.changes)
+        for one in commit_days(self._repository.commits(self._tip, paths), zone, today):
+            start = len(self._prefix)
+            changes = {
+                path[start:]: id_ for path, id_ in one.changes.items() if path.startswith(self._prefix)
+            }
+            ids.update({path: id_ for path, id_ in changes.items() if id_ is not None})
+            for path in [path for path, id_ in changes.items() if id_ is None]:
+                ids.pop(path, None)
             is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
-            if changed and is_new:
-                snapshot = CommitSnapshot(f"commit {one.commit[:10]}", ids, self._folder, self._repository)
+            if changes and is_new:
+                snapshot = CommitSnapshot(one.commit, ids, self._repository)
                 try:
-                    record = await imported.add(snapshot, changed, one.day, one.commit)
+                    record = await imported.add(snapshot, set(changes), one.day, one.commit)
                 except LfsPointerError:
                     # All later commits have such pointers, too, so the import ends here.
                     raise
@@ -153,7 +132,7 @@ class GitSource:
                     watch.recorded(one.day, record)
             watch.passed(one.commits)
         if not is_any:
-            raise no_map(self._repository, self._tip, self._folder, why)
+            raise no_map(self._repository, self._tip, self._prefix, why)
 
     def _first_day(self, done: Mapping[date, str], *, rewritten: bool) -> date | None:
         """Returns the first day to import anew in a rewritten branch, or None if the branch was not
@@ -168,27 +147,3 @@ class GitSource:
                 " --rewritten to import what the branch has now of that day and later ones"
             )
         return last
-
-
-def _tip(repository: Repository, branch: str | None) -> str:
-    try:
-        return repository.commit(branch or "HEAD")
-    except SiteError:
-        what = f"no branch '{branch}'" if branch else "no commit yet"
-        raise ConfigurationError(f"{repository.name} has {what}; nothing was changed") from None
-
-
-def _apply(ids: dict[str, str], changes: Mapping[str, str | None]) -> None:
-    for path, blob in changes.items():
-        if blob is None:
-            ids.pop(path, None)
-        else:
-            ids[path] = blob
-
-
-def _below(folder: str, paths: Iterable[str]) -> set[str]:
-    """Returns the paths below a folder, relative to it."""
-    if not folder:
-        return set(paths)
-    start = len(folder) + 1
-    return {path[start:] for path in paths if path.startswith(f"{folder}/")}

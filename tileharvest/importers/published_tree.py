@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.importers.fetched_commit import FetchedCommit
-from tileharvest.importers.snapshot import NoTilesError, SnapshotSite
+from tileharvest.importers.commit_snapshot import CommitSnapshot, inside, no_map
+from tileharvest.importers.repository import Repository, packed_bytes
+from tileharvest.importers.snapshot import NoTilesError, SnapshotSite, is_configuration
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from tileharvest.errors import SiteError
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.snapshot import Place
@@ -22,6 +25,12 @@ if TYPE_CHECKING:
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site
 
+_MOST_KEPT: Final = 256_000_000
+"""The bytes of fetched files beyond which all are thrown away. Otherwise each tile would be kept a second
+time for ever. Files that are needed again are fetched anew."""
+_MOST_LIKELY: Final = 100
+"""The most files that are fetched in advance because a probe is likely to read them. They have some kilobytes
+each."""
 _AT_ONCE: Final = 1000
 """The number of tiles that are judged together and recorded in one transaction. If all have changed they take
 20 MB of memory."""
@@ -57,11 +66,11 @@ class PublishedTree:
         """
 
         async def read() -> SnapshotSite:
-            self._snapshot = FetchedCommit(entry, folder, agent, self._harvest.cost_meter, check)
+            self._snapshot = self._fetched(entry, folder, agent, check)
             try:
                 return await SnapshotSite.read(self._harvest.description, self._snapshot, probe)
             except UnrecognisedError as error:
-                raise self._snapshot.no_map(error) from None
+                raise self._no_map(error) from None
 
         self._found = await asyncio.to_thread(lambda: asyncio.run(read()))
         return self._found.site
@@ -80,7 +89,7 @@ class PublishedTree:
         changed: list[Place] = []
         listed = await asyncio.to_thread(self._listed)
         if not listed and not await self._harvest.unasked():
-            raise await asyncio.to_thread(self._snapshot.no_map, NoTilesError(self._found))
+            raise await asyncio.to_thread(self._no_map, NoTilesError(self._found))
         for places in _parts(listed, _AT_ONCE):
             latest = await self._harvest.latest(places)
             unread = self._found.unread(places, latest)
@@ -97,6 +106,29 @@ class PublishedTree:
         """Keeps a result for each known tile that the commit does not list."""
         while missed := await self._harvest.unasked():
             await self._keep([(layer.name, tile) for layer, tile in missed])
+
+    def _fetched(
+        self, entry: GitEntry, folder: Path, agent: str, check: Callable[[], None]
+    ) -> CommitSnapshot:
+        """Fetches the commit with those of its files that the probe is likely to read."""
+        if packed_bytes(folder) > _MOST_KEPT:
+            shutil.rmtree(folder)
+        meter = self._harvest.cost_meter
+        self._repository = Repository(folder, entry.url, agent=agent, meter=meter, check=check)
+        self._commit = self._repository.fetch(entry.branch or None, is_whole=False)
+        self._prefix = inside(entry.path)
+        ids = {
+            one.path[len(self._prefix) :]: one.blob
+            for one in self._repository.tree(self._commit, self._prefix)
+            if one.path.startswith(self._prefix) and not one.is_submodule
+        }
+        snapshot = CommitSnapshot(self._commit, ids, self._repository)
+        likely = sorted(filter(is_configuration, ids), key=lambda path: (path.count("/"), path))
+        snapshot.fetch(likely[:_MOST_LIKELY])
+        return snapshot
+
+    def _no_map(self, why: SiteError) -> SiteError:
+        return no_map(self._repository, self._commit, self._prefix, why)
 
     def _listed(self) -> list[Place]:
         """Returns the kept tiles that the commit lists, coarse ones first. Of a layer that is larger than

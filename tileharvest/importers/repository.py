@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import select
 import shutil
 import signal
@@ -18,13 +20,19 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-FETCHED: Final = "refs/tileharvest/map"
+    from tileharvest.history.costs import CostMeter
+
+_FETCHED: Final = "refs/tileharvest/map"
 """The ref under which a fetched branch is kept, whatever its name."""
 
-UNFINISHED: Final = "objects/pack/tmp_pack_*"
+_UNFINISHED: Final = "objects/pack/tmp_pack_*"
 """The names, in the git folder, of packs that are still being fetched."""
+_WITHOUT_BYTES: Final = ("--depth=1", "--filter=blob:none")
+"""The options of git that fetch only a commit and its trees."""
+_REQUEST: Final = re.compile(rb"=> Send header: (?:GET|POST) ")
+"""Matches a request in git's log of its use of HTTP (GIT_TRACE_CURL)."""
 _MOMENT: Final = 100
 """Milliseconds between two calls of the function that watches a fetch."""
 _MOST_WORDS: Final = 1 << 16
@@ -69,20 +77,25 @@ class Commit:
     """The ids of the changed files' bytes by path. None stands for a file that was removed."""
 
 
-def etag_of(blob: str) -> str:
-    """Returns the ETag that a history has for bytes with this id that came through git."""
-    return f'"git:{blob}"'
-
-
 class Repository:
     """A repository whose git folder is on this computer. If git fails, methods raise SiteError with git's own
-    words."""
+    words.
+
+    Several processes may fetch into one folder; they take turns.
+    """
 
     def __init__(
-        self, folder: Path, origin: str | None = None, environment: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        origin: str | None = None,
+        *,
+        agent: str | None = None,
+        meter: CostMeter | None = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
         """`origin` is the address that the repository is fetched from, for git and for messages. None: it is
-        used in place. Git gets the variables of `environment` besides those of this process.
+        used in place. `agent` is the user agent of its requests, and `meter` counts them and the bytes that
+        come. `check` is called again and again during a fetch, and an error that it raises ends the fetch.
 
         Raises TileHarvestError if the git program is missing.
         """
@@ -90,7 +103,13 @@ class Repository:
         self.name = origin or str(folder)
         self._is_fetched = origin is not None
         self._program = program()
-        self._environment = os.environ | _ENVIRONMENT | dict(environment or {})
+        self._environment = os.environ | _ENVIRONMENT
+        if agent is not None:
+            self._environment["GIT_HTTP_USER_AGENT"] = agent
+        self._meter = meter
+        self._check = check
+        self._here: set[str] | None = None
+        """The ids of all bytes that are here, if only some of them were fetched."""
 
     @classmethod
     def in_place(cls, folder: Path) -> tuple[Repository, str]:
@@ -113,40 +132,40 @@ class Repository:
             )
         return repository, prefix
 
-    @classmethod
-    def bare(cls, folder: Path, origin: str, environment: Mapping[str, str] | None = None) -> Repository:
-        """Returns the repository that keeps what is fetched from `origin`. Creates an empty one if there is
-        none."""
-        repository = cls(folder, origin, environment)
-        if not (folder / "HEAD").exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            repository._said("init", "--bare", "--quiet", ".")
-        return repository
-
-    def unlock(self) -> None:
-        """Removes what a killed git has left: its locks, which would stop every later git, and unfinished
-        packs. No other process may use the folder meanwhile."""
-        for left in ("*.lock", "refs/**/*.lock", UNFINISHED):
-            for file in self.folder.glob(left):
-                file.unlink(missing_ok=True)
-
-    def fetch(self, branch: str | None, *options: str, watch: Callable[[], None] | None = None) -> str:
+    def fetch(self, branch: str | None, *, is_whole: bool = True) -> str:
         """Fetches a branch and returns its newest commit. None fetches the branch that a clone would check
-        out.
+        out. If it is not `is_whole`, only the commit and its trees are fetched; those of 28,247 tiles take
+        0.4 MB.
 
-        A kill leaves what was there before, and git ends with this process. `watch` is called again and again
-        while git runs. If it raises an error, git is ended. Raises SiteError if the address cannot be
-        reached, or is silent for SILENCE seconds.
+        A kill leaves what was there before, and git ends with this process. Raises SiteError if the address
+        cannot be reached, or is silent for SILENCE seconds.
         """
         wanted = f"refs/heads/{branch}" if branch else "HEAD"
         try:
-            self._fetch(*options, self.name, f"+{wanted}:{FETCHED}", watch=watch)
+            self._fetch(*(() if is_whole else _WITHOUT_BYTES), self.name, f"+{wanted}:{_FETCHED}")
         except SiteError as error:
             raise SiteError(
                 f"{self.name} cannot be fetched ({error}); what was kept before is kept: is the address"
                 " right, and the branch? try again later"
             ) from None
-        return self.commit(FETCHED)
+        if not is_whole:
+            form = "--batch-check=%(objecttype) %(objectname)"
+            said = self._said("cat-file", "--batch-all-objects", "--unordered", form)
+            self._here = {line[5:] for line in said.splitlines() if line.startswith("blob ")}
+        return self.commit(_FETCHED)
+
+    def fetch_blobs(self, ids: Iterable[str]) -> None:
+        """Fetches the bytes with these ids that are not here yet, in one pack. Raises SiteError."""
+        if self._here is None or not (wanted := set(ids) - self._here):
+            return
+        try:
+            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(wanted))
+        except SiteError as error:
+            raise SiteError(
+                f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
+                " it again later"
+            ) from None
+        self._here |= wanted
 
     def commit(self, revision: str) -> str:
         """Returns the id of the commit that a branch, a tag or an abbreviated id names."""
@@ -172,21 +191,10 @@ class Repository:
             names = self._said("for-each-ref", form, "refs/heads", "refs/remotes").split()
             return {name: [entry.path for entry in self.tree(name)] for name in names}
         with TemporaryDirectory(prefix="tileharvest-") as folder, suppress(SiteError):
-            other = Repository.bare(Path(folder), self.name)
-            other._fetch("--depth=1", "--filter=blob:none", self.name, "+refs/heads/*:refs/heads/*")
+            other = Repository(Path(folder), self.name)
+            other._fetch(*_WITHOUT_BYTES, self.name, "+refs/heads/*:refs/heads/*")
             return Repository(Path(folder)).branches()
         return {}
-
-    def fetch_blobs(self, ids: Collection[str], watch: Callable[[], None] | None = None) -> None:
-        """Fetches the bytes with these ids, in one pack, from the repository's origin. `watch` is called as
-        in `fetch`. Raises SiteError."""
-        try:
-            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(ids), watch=watch)
-        except SiteError as error:
-            raise SiteError(
-                f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
-                " it again later"
-            ) from None
 
     @property
     def origin(self) -> str:
@@ -223,8 +231,9 @@ class Repository:
                     yield TreeEntry(name, id_, mode == _SUBMODULE)
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
-        """Yields the bytes with these ids, in this order. All of them are in memory. Raises SiteError if the
-        repository lacks some."""
+        """Yields the bytes with these ids, in this order, after it has fetched what is not here yet. All of
+        them are in memory. Raises SiteError if the repository lacks some."""
+        self.fetch_blobs(ids)
         given = "".join(f"{one}\n" for one in ids).encode()
         words = [self._program, "-C", str(self.folder), "cat-file", "--batch"]
         done = subprocess.run(  # noqa: S603
@@ -243,13 +252,7 @@ class Repository:
             yield output[at : at + int(parts[2])]
             at += int(parts[2]) + 1
 
-    def blobs_here(self) -> set[str]:
-        """Returns the ids of all bytes that are on this computer. Fetches nothing."""
-        form = "--batch-check=%(objecttype) %(objectname)"
-        said = self._said("cat-file", "--batch-all-objects", "--unordered", form)
-        return {line[5:] for line in said.splitlines() if line.startswith("blob ")}
-
-    def _fetch(self, *arguments: str, given: str = "", watch: Callable[[], None] | None = None) -> None:
+    def _fetch(self, *arguments: str, given: str = "") -> None:
         """Runs `git fetch` with these arguments and `given` as its input.
 
         Git writes its progress into a pipe, every second while bytes come. When nobody reads the pipe any
@@ -261,32 +264,63 @@ class Repository:
         # Git reports no progress for fewer than 100 objects, unless it keeps them as a pack.
         asked = (*asked, "-c", "fetch.unpackLimit=1")
         words = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *arguments)
-        with TemporaryFile() as ids:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock, TemporaryFile() as ids:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (self.folder / "HEAD").exists():
+                self._said("init", "--bare", "--quiet", ".")
+            # A killed git leaves locks, which would stop every later git, and unfinished packs.
+            for left in ("*.lock", "refs/**/*.lock", _UNFINISHED):
+                for file in self.folder.glob(left):
+                    file.unlink(missing_ok=True)
             ids.write(given.encode())
             ids.seek(0)
-            process = subprocess.Popen(  # noqa: S603
-                [self._program, "-C", str(self.folder), *words],
-                stdin=ids,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=self._environment,
-                # In a group of its own, which can be ended, and without a terminal where ssh could ask.
-                start_new_session=True,
-            )
-        assert process.stderr is not None
-        said = b""
-        try:
-            while read := _read_soon(process.stderr, watch):
-                said = (said + read)[-_MOST_WORDS:]
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-            raise
-        finally:
-            process.stderr.close()
-            process.wait()
+            with self._counted() as (trace, watch):
+                process = subprocess.Popen(  # noqa: S603
+                    [self._program, "-C", str(self.folder), *words],
+                    stdin=ids,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env={**self._environment, **trace},
+                    # In a group of its own, which can be ended, and without a terminal where ssh could ask.
+                    start_new_session=True,
+                )
+                said = _said_by(process, watch)
         if process.returncode:
             raise SiteError(_last_words(said) or "git fetch has failed without a word")
+
+    @contextmanager
+    def _counted(self) -> Iterator[tuple[dict[str, str], Callable[[], None]]]:
+        """Counts the requests and bytes of a fetch within the block.
+
+        Yields variables for git, and a function to call again and again: it adds the bytes that have come so
+        far, and then calls `check`. Requests are added when the block ends.
+        """
+        trace, there, meter = self.folder / "trace", packed_bytes(self.folder), self._meter
+        trace.unlink(missing_ok=True)
+
+        def count() -> None:
+            # Git removes a pack that was cut off. Its bytes were sent all the same, so the count never falls.
+            nonlocal there
+            now = max(there, packed_bytes(self.folder))
+            if meter is not None:
+                meter.received_bytes += now - there
+            there = now
+
+        def watch() -> None:
+            count()
+            if self._check is not None:
+                self._check()
+
+        try:
+            yield {"GIT_TRACE_CURL": str(trace), "GIT_TRACE_CURL_NO_DATA": "1"}, watch
+        finally:
+            count()
+            asked = len(_REQUEST.findall(trace.read_bytes())) if trace.exists() else 0
+            trace.unlink(missing_ok=True)
+            if meter is not None:
+                # Without HTTP, such as by ssh, nothing is traced, and a fetch counts as one request.
+                meter.requests += asked or 1
 
     def _said(self, *arguments: str) -> str:
         """Runs git and returns its output. Raises SiteError if git fails."""
@@ -334,20 +368,42 @@ def program() -> str:
     return found
 
 
-def _read_soon(pipe: IO[bytes], watch: Callable[[], None] | None) -> bytes:
-    """Waits for the next bytes of git's words and returns them; nothing at the pipe's end. Calls `watch`
-    again and again meanwhile. Raises SiteError after SILENCE seconds without a word."""
+def packed_bytes(folder: Path) -> int:
+    """Returns the bytes of all packs in a git folder, including one that is still being fetched."""
+    sizes = {}
+    for packs in ("objects/pack/*.pack", _UNFINISHED):
+        for pack in folder.glob(packs):
+            # Git renames a pack that is complete. For a moment it has both names, so it is counted by its
+            # inode.
+            with suppress(FileNotFoundError):
+                found = pack.stat()
+                sizes[found.st_ino] = found.st_size
+    return sum(sizes.values())
+
+
+def _said_by(process: subprocess.Popen[bytes], watch: Callable[[], None]) -> bytes:
+    """Returns the last words of a git that fetches, when it has ended. Calls `watch` again and again
+    meanwhile. Ends git and raises SiteError after SILENCE seconds without a word."""
+    assert process.stderr is not None
     # `select` takes no file descriptor above 1,023, and a process with many maps has some.
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    end = time.monotonic() + SILENCE
-    while True:
-        if watch is not None:
+    poll, said, end = select.poll(), b"", time.monotonic() + SILENCE
+    poll.register(process.stderr, select.POLLIN)
+    try:
+        while True:
             watch()
-        if poll.poll(_MOMENT):
-            return os.read(pipe.fileno(), _MOST_WORDS)
-        if time.monotonic() >= end:
-            raise SiteError(f"git has not said a word for {SILENCE:g} s")
+            if poll.poll(_MOMENT):
+                if not (read := os.read(process.stderr.fileno(), _MOST_WORDS)):
+                    return said
+                said, end = (said + read)[-_MOST_WORDS:], time.monotonic() + SILENCE
+            elif time.monotonic() >= end:
+                raise SiteError(f"git has not said a word for {SILENCE:g} s")
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        raise
+    finally:
+        process.stderr.close()
+        process.wait()
 
 
 def _tokens(output: IO[bytes]) -> Iterator[str]:

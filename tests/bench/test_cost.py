@@ -21,8 +21,3 @@ def test_the_memory_of_a_small_program_is_its_own_and_not_that_of_who_measures(t
 def test_a_program_that_fails_gives_no_figures(tmp_path: Path) -> None:
     with pytest.raises(RunFailedError, match=r"ended with 3:\nit said why"):
         run(["sh", "-c", "echo it said why; exit $CODE"], tmp_path / "output", {"CODE": "3"})
-
-
-def test_a_program_that_is_not_there_gives_no_figures(tmp_path: Path) -> None:
-    with pytest.raises(RunFailedError, match="no-such-program"):
-        run(["no-such-program"], tmp_path / "output", {})

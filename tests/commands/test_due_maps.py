@@ -78,11 +78,6 @@ def box(tmp_path: Path) -> Box:
     return box
 
 
-def test_each_map_is_taken_once(box: Box) -> None:
-    worker = box.worker()
-    assert [worker.take() for _ in range(3)] == ["a", "b", None]
-
-
 def test_what_is_complete_is_due_at_its_next_time(box: Box) -> None:
     box.harvested("a", NOON)
     worker = box.worker("a")
@@ -122,20 +117,6 @@ def test_a_map_whose_queue_cannot_be_read_holds_no_other_up(
     box.now += timedelta(minutes=1)
     assert worker.take() is None
     assert capsys.readouterr().err.count("error: map 'a' is passed over: ") == 1
-
-
-def test_what_a_person_harvests_by_hand_is_seen_within_a_minute(box: Box) -> None:
-    box.harvested("a", NOON - timedelta(days=1))
-    box.now = NOON - timedelta(hours=2)
-    worker = box.worker("a")
-    assert worker.take() is None
-    assert worker.maps.outlook.endswith("next is map 'a' at 2026-11-22 11:00 UTC")
-    box.harvested("a", NOON)
-    box.now += timedelta(minutes=1)
-    assert worker.take() is None
-    assert worker.maps.outlook.endswith("next is map 'a' at 2026-11-23 11:00 UTC")
-    box.now = NOON
-    assert worker.take() is None
 
 
 def test_what_failed_is_tried_again_later_each_time(box: Box, capsys: pytest.CaptureFixture[str]) -> None:

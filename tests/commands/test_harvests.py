@@ -49,9 +49,3 @@ def test_a_large_harvest_takes_one_line(
     *_, line = capsys.readouterr().out.splitlines()
     assert len(line.rstrip()) <= 80 or "stopped" in changes
     assert " ".join(line.split()).endswith(cells)
-
-
-def test_programs_get_the_walk_its_reason_and_the_requests_it_spared() -> None:
-    plain = as_plain(replace(LARGE, walk_reason="walk = pruned is set"))
-    assert (plain["walk"], plain["walk_reason"]) == ("pruned", "walk = pruned is set")
-    assert (plain["requests"], plain["spared_requests"]) == (123_456, 43_210)

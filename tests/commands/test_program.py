@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from tests.commands.conftest import Tileharvest
 
 
+def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
+    done = tileharvest()
+    assert done.status == 0
+    assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.out
+    assert "\\n" not in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -34,27 +41,6 @@ if TYPE_CHECKING:
         (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
         (["history", "a", "0_0_0"], "x and y are odd at zoom 0"),
         (["areas", "a", "add", "base", "80", "-400", "240", "-200"], "write each corner as X,Z in one word"),
-    ],
-)
-def test_what_is_mistyped_is_one_line_that_says_what_to_type(
-    tileharvest: Tileharvest, words: list[str], said: str
-) -> None:
-    done = tileharvest(*words)
-    assert (done.status, done.out) == (2, "")
-    (line,) = done.err.splitlines()
-    assert said in line
-
-
-def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
-    done = tileharvest()
-    assert done.status == 0
-    assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.out
-    assert "\\n" not in done.out
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
         (["add", "small", "http://h/"], "has a map 'small' already"),
         (["plan", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["harvest", "smal"], "has no map 'smal'; did you mean 'small'?"),

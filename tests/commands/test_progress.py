@@ -65,23 +65,6 @@ def test_several_maps_are_one_line_off_a_terminal() -> None:
     )
 
 
-def test_harvests_that_are_over_count_in_the_totals() -> None:
-    file = io.StringIO()
-
-    async def run() -> None:
-        progress = HarvestProgress(console(file), 60, maps=None)
-        source: Any = SimpleNamespace(stats=lambda: STATS)
-        progress.add("one", source)
-        progress.remove("one")
-        progress.remove("never begun")
-        progress.begin()
-        await asyncio.sleep(61)
-        progress.hide()
-
-    run_jumping(run())
-    assert file.getvalue().startswith("2 maps done, 0 under way; 1,203 tiles, 3 failed; 1,256 requests")
-
-
 def test_a_program_that_reads_json_gets_no_lines_also_on_a_terminal() -> None:
     screen, file = terminal()
     run_jumping(shown(61, screen, {"small": STATS}, is_shown=False))

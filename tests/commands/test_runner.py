@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from tests.queue.driven import DAY, entry
 from tileharvest.commands.runner import Runner
-from tileharvest.queue.sqlite.queue import SqliteQueue
-from tileharvest.spiders.log import WHOSE, PrintableLines
 
 
 class Progress:
@@ -51,22 +47,3 @@ def test_a_map_begins_while_there_is_a_place(
     tested = Runner(None, progress, print, at_once=at_once, arguments={})  # type: ignore[arg-type]
     tested._crawlers.update(dict.fromkeys(map(str, range(under_way))))
     assert tested._has_place() is has_place
-
-
-def test_the_thread_of_a_queue_knows_whose_it_is(caplog: pytest.LogCaptureFixture) -> None:
-    """There the filter says that it is full."""
-
-    async def overfill(name: str) -> None:
-        WHOSE.set(name)
-        queue = SqliteQueue(expected=1)
-        await queue.open(DAY, 0.0)
-        await queue.exchange([entry(str(number)) for number in range(2000)], (), None, 0.0)
-        await queue.close()
-
-    async def both() -> None:
-        await asyncio.gather(overfill("one"), overfill("other"))
-
-    with caplog.filtering(PrintableLines()):
-        asyncio.run(both())
-    told = [line.partition(": the filter of seen requests is full")[0] for line in caplog.messages]
-    assert sorted(told) == ["map 'one'", "map 'other'"]

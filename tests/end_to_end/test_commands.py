@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from hashlib import sha1
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,16 +126,3 @@ def test_history_as_json_has_every_version_once(told: Project, antworld: list[Ha
         for version in antworld[-1].versions
     )
     assert [day for *_, day, _, _ in shown] == sorted(day for *_, day, _, _ in shown)
-
-
-def test_history_of_one_tile_shows_how_it_changed(told: Project, antworld: list[Harvested]) -> None:
-    """The tile with the most versions, and its published bytes day by day."""
-    tile = Counter(version.tile for version in antworld[-1].versions).most_common(1)[0][0]
-    published: dict[str, str] = {}
-    for harvested in antworld:
-        digest = sha1(harvested.images[tile]).hexdigest()
-        if digest not in list(published.values())[-1:]:
-            published[harvested.day] = digest
-    shown = told.history(ANTWORLD, f"{tile.zoom}_{tile.x}_{tile.y}")
-    assert {version["day"]: version["sha1"] for version in shown} == published
-    assert len(shown) == len(published) > 2

@@ -151,35 +151,25 @@ def test_nothing_starts_while_it_is_paused(story: Story) -> None:
     """For longer than a lease, nor when a paused map is harvested anew."""
     assert story.at["to be resumed"] - story.at["paused"] > PAUSE
     assert 0 <= story.asked["to be resumed"] - story.asked["paused"] <= CONCURRENCY
-
-
-def test_whoever_pauses_it_is_told_what_that_means(story: Story) -> None:
-    assert story.said["pause"].output == (
-        "map 'small' is paused: requests on the way finish, no further one starts;"
-        " scrapy resume small lets it go on\n"
-    )
-
-
-def test_what_is_left_waits_in_the_queue_while_it_is_paused(story: Story) -> None:
     assert story.queue["leased"] == 0
     assert story.queue["pending/normal"] > 0
     assert story.queue["pending/plus"] > 0
 
 
-def test_whoever_pauses_it_again_is_told_since_when(story: Story) -> None:
+def test_whoever_pauses_or_resumes_is_told_what_that_means(story: Story) -> None:
     since = story.queue["paused"]
+    assert story.said["pause"].output == (
+        "map 'small' is paused: requests on the way finish, no further one starts;"
+        " scrapy resume small lets it go on\n"
+    )
     assert story.said["pause again"].output.startswith(f"map 'small' is paused already, since {since};")
-
-
-def test_the_list_of_maps_says_that_it_is_paused(story: Story) -> None:
     assert "small (paused) " in story.said["maps"].output
-    assert "other " in story.said["maps"].output
-
-
-def test_for_cron_a_paused_map_is_not_waited_for(story: Story) -> None:
-    said = story.said["for cron"]
-    assert (said.status, said.output) == (0, "")
-    assert said.errors.startswith("map 'small' is paused since")
+    assert story.said["resume"].output == "map 'small' goes on\n"
+    assert story.said["resume again"].output == "map 'small' was not paused\n"
+    assert story.said["resume what is not there"].status == 2
+    told = {what: json.loads(story.said[f"{what} for programs"].output) for what in ("pause", "resume")}
+    assert told["pause"] == {"map": "small", "paused": since, "is_running": True}
+    assert told["resume"] == {"map": "small", "was_paused": False, "is_running": False}
 
 
 def test_a_second_harvest_of_the_map_says_so_and_is_wrong_usage(story: Story) -> None:
@@ -191,16 +181,16 @@ def test_a_second_harvest_of_the_map_says_so_and_is_wrong_usage(story: Story) ->
     )
 
 
-def test_of_several_maps_a_paused_one_is_passed_over(story: Story) -> None:
-    several = story.said["several"]
-    assert several.status == 0
-    (line,) = several.errors.splitlines()
-    assert line == (
+def test_of_several_maps_and_for_cron_a_paused_one_is_passed_over(story: Story) -> None:
+    passed_over = (
         f"map 'small' is paused since {story.queue['paused']} and was passed over;"
-        " scrapy resume small lets it go on"
+        " scrapy resume small lets it go on\n"
     )
+    several, for_cron = story.said["several"], story.said["for cron"]
+    assert (several.status, several.errors) == (0, passed_over)
     (report,) = json.loads(several.output)
     assert (report["map"], report["finished"]) == ("other", True)
+    assert (for_cron.status, for_cron.output, for_cron.errors) == (0, "", passed_over)
 
 
 def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: Story) -> None:
@@ -208,6 +198,9 @@ def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: St
     stopped = story.said["stopped"]
     assert stopped.status == 1
     assert stopped.errors == "map 'small' was stopped; run again in the same segment to continue\n"
+    for nobody in (story.said["nobody to stop"], story.said["nobody left to stop"]):
+        assert nobody.status == 1
+        assert nobody.errors == "error: nobody harvests map 'small' now: there is nothing to stop\n"
 
 
 def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story) -> None:
@@ -217,32 +210,10 @@ def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story
         " WHERE maps.name = 'small'"
     )
     assert sorted(digest for (digest,) in kept) == sorted(map(story.site.sha1, PATHS))
-    asked = Counter((line.method, line.path) for line in story.server.log())
+    log = list(story.server.log())
     pushed = Counter({("HEAD", address(PUSHED_PATH)): 1})
     once = Counter({(method, address(path)): 1 for path in PATHS for method in ("HEAD", "GET")})
     besides = Counter({("GET", f"/{name}"): 2 for name in ("robots.txt", "overviewerConfig.js")})
-    assert asked == once + besides + pushed
-
-
-def test_what_was_pushed_while_it_was_paused_is_asked_first_when_it_goes_on(story: Story) -> None:
-    later = list(story.server.log())[story.asked["to be resumed"] :]
+    assert Counter((line.method, line.path) for line in log) == once + besides + pushed
+    later = log[story.asked["to be resumed"] :]
     assert next(line.path for line in later if line.method == "HEAD") == address(PUSHED_PATH)
-
-
-def test_nobody_can_be_stopped_where_nobody_works(story: Story) -> None:
-    """Where nobody ever did, and where who did was killed."""
-    for nobody in (story.said["nobody to stop"], story.said["nobody left to stop"]):
-        assert nobody.status == 1
-        assert nobody.errors == "error: nobody harvests map 'small' now: there is nothing to stop\n"
-
-
-def test_whoever_resumes_what_was_not_paused_is_told_so(story: Story) -> None:
-    assert story.said["resume"].output == "map 'small' goes on\n"
-    assert story.said["resume again"].output == "map 'small' was not paused\n"
-    assert story.said["resume what is not there"].status == 2
-
-
-def test_programs_are_told_the_same(story: Story) -> None:
-    told = {what: json.loads(story.said[f"{what} for programs"].output) for what in ("pause", "resume")}
-    assert told["pause"] == {"map": "small", "paused": story.queue["paused"], "is_running": True}
-    assert told["resume"] == {"map": "small", "was_paused": False, "is_running": False}

@@ -30,8 +30,13 @@ def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(
     tmp_path: Path,
     nginx: Callable[..., Nginx],
 ) -> None:
-    second = antworld[1]
-    project.adopt(antworld[0].data)
+    first, second, *_ = antworld
+    project.add_map(ANTWORLD, nginx(published(shared_maps, ANTWORLD, 1, tmp_path / "first")).url)
+    report = project.harvest(ANTWORLD, first.day, "-a", "dry=1")
+    assert report["counts"] == first.summary["counts"]
+    assert sorted(file.name for file in project.folder.iterdir()) == ["maps.toml"]
+    project.maps_file.unlink()
+    project.adopt(first.data)
     before = kept(project)
     server = nginx(published(shared_maps, ANTWORLD, 2, tmp_path / "site"))
     project.add_map(ANTWORLD, server.url)
@@ -39,21 +44,6 @@ def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(
     assert report["counts"] == second.summary["counts"]
     assert report["requests"] == second.summary["requests"] == len(list(server.log()))
     assert kept(project) == before
-
-
-def test_a_dry_run_of_a_new_map_makes_no_data_folder(
-    antworld: list[Harvested],
-    project: Project,
-    shared_maps: Path,
-    tmp_path: Path,
-    nginx: Callable[..., Nginx],
-) -> None:
-    first = antworld[0]
-    project.add_map(ANTWORLD, nginx(published(shared_maps, ANTWORLD, 1, tmp_path / "site")).url)
-    report = project.harvest(ANTWORLD, first.day, "-a", "dry=1")
-    assert report["counts"] == first.summary["counts"]
-    assert report["received_bytes"] == first.summary["received_bytes"]
-    assert sorted(file.name for file in project.folder.iterdir()) == ["maps.toml"]
 
 
 def test_a_dry_run_counts_against_the_days_budget(tmp_path: Path) -> None:

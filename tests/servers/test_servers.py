@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import http.client
 import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
-
-from tests.servers.nginx import nginx as nginx_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +16,6 @@ if TYPE_CHECKING:
 
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
-    from tests.servers.postgresql import PostgresqlServer
 
 IMAGE = bytes(range(256)) * 4
 CHANGED_AT = 1_600_000_000
@@ -72,14 +63,6 @@ def test_nginx_logs_each_request_before_the_log_is_read(nginx: Callable[..., Ngi
     assert (line.agent, line.if_none_match) == ("someone", '"x"')
 
 
-def test_nginx_is_gone_after_a_failure(folder: Path) -> None:
-    with pytest.raises(ZeroDivisionError), nginx_server(folder) as server:
-        raise ZeroDivisionError
-    assert server.process.returncode is not None
-    with pytest.raises(ConnectionRefusedError):
-        ask(server.url)
-
-
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize(
     "conditions",
@@ -104,34 +87,3 @@ def test_without_rules_it_answers_as_nginx(
     assert (ours.status, ours.body) == (proper.status, proper.body)
     names = ("ETag", "Last-Modified", *(("Content-Length", "Content-Type") if proper.status == 200 else ()))
     assert [ours.headers[name] for name in names] == [proper.headers[name] for name in names]
-
-
-def test_postgresql_gives_each_test_a_database_of_its_own(postgresql: PostgresqlServer) -> None:
-    with postgresql.database() as one, postgresql.database() as other:
-        postgresql.ask("CREATE TABLE songs (title text)", one)
-        tables = "SELECT count(*) FROM pg_tables WHERE tablename = 'songs'"
-        assert [postgresql.ask(tables, name) for name in (one, other)] == [[(1,)], [(0,)]]
-    there = {name for (name,) in postgresql.ask("SELECT datname FROM pg_database")}
-    assert not {one, other} & there
-
-
-def test_postgresql_ends_with_the_process_that_has_started_it() -> None:
-    program = (
-        "import os, signal; from tests.servers.postgresql import postgresql_server\n"
-        "with postgresql_server() as server:\n"
-        "    print(server.port, server.folder, flush=True); os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == -signal.SIGKILL
-    port, folder = done.stdout.split()
-    end = time.monotonic() + 240
-    while is_open(int(port)):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    # The killed process could not remove its folder.
-    shutil.rmtree(folder)
-
-
-def is_open(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import replace
 from datetime import datetime
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from scrapy.commands import ScrapyCommand
@@ -39,15 +39,6 @@ _LONG: Final = 86_400
 """The seconds of a harvest from which on `plan` names regions."""
 
 
-class _PlanReport(NamedTuple):
-    """A plan, with the words for people and the facts for programs."""
-
-    plan: HarvestPlan
-    title: str
-    notes: list[str]
-    origin: dict[str, Any]
-
-
 class Command(ProjectCommand, ScrapyCommand):
     summary = "Say what a harvest will cost, before its first request"
     details = (
@@ -74,29 +65,34 @@ class Command(ProjectCommand, ScrapyCommand):
         description, rules = self._description, self._rules
         last = ask_history(self.settings, lambda history: _last_harvest(history, description))
         if last is not None and not opts.sample:
-            report = _by_last(description, rules, *last, why=opts.why)
+            plan, origin, lines = _by_last(description, rules, *last, why=opts.why)
         else:
             if last is not None and description.check == "head":
                 description = msgspec.structs.replace(description, first="head")
-            report = self._by_sample(description, rules)
-        plan, budgets = report.plan, {"run": rules.budget, "day": rules.daily_budget}
+            plan, origin, lines = self._by_sample(description, rules)
+        budgets = {"run": rules.budget, "day": rules.daily_budget}
         if opts.json:
-            of_range = {"expected": plan.expected, "least": plan.least, "most": plan.most}
-            plain = {name: expense and expense.as_plain() for name, expense in of_range.items()}
+            least = plan.least and plan.least.as_plain()
+            plain = {"expected": plan.expected.as_plain(), "least": least, "most": plan.most.as_plain()}
             runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
-            write_json({"map": description.name, **report.origin, **plain, **runs})
+            write_json({"map": description.name, **origin, **plain, **runs})
             return
-        _write(report)
-        if plan.expected.seconds > _LONG and (region := _region_of(description)):
-            write_line(f"that takes days; a region takes less: write into maps.toml, for example, {region}")
+        title, *notes = lines
+        write_line(f"{title}\n")
+        _write_costs(plan)
+        if plan.expected.seconds > _LONG:
+            notes.append("that takes days; a region takes less: write zones into maps.toml")
         for unit, budget in budgets.items():
-            fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
-            if most > 1:
+            if budget is not None and plan.most.runs(budget) > 1:
+                fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
                 several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-                write_line(f"with the budget of a {unit} it will be done in {several} {unit}s")
+                notes.append(f"with the budget of a {unit} it will be done in {several} {unit}s")
+        for note in notes:
+            write_line(note)
 
-    def _by_sample(self, description: MapDescription, rules: Rules) -> _PlanReport:
-        """Asks for a sample. Raises TileHarvestError."""
+    def _by_sample(self, description: MapDescription, rules: Rules) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
+        """Asks for a sample. Returns the plan, its origin for programs, and a title and notes for people.
+        Raises TileHarvestError."""
         from tileharvest.spiders.site_sample import SiteSampleSpider
 
         now = datetime.now(description.zone_info)
@@ -111,14 +107,16 @@ class Command(ProjectCommand, ScrapyCommand):
         plan = spider.plan
         if plan is None:
             raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")
-        notes = ["all of the map's tiles were asked about" if plan.is_exact else "by a sample of its tiles"]
+        made = counted(spider.made, "request")
+        lines = [
+            f"{description.name}, if every tile is fetched: by {made} made now",
+            "all of the map's tiles were asked about" if plan.is_exact else "by a sample of its tiles",
+        ]
         if spider.failures:
             below = counted(len(spider.failures), "such tile")
-            notes.append(f"{spider.failures[0]}: what lies below {below} is not counted")
-        made = counted(spider.made, "request")
-        title = f"{description.name}, if every tile is fetched: by {made} made now"
+            lines.append(f"{spider.failures[0]}: what lies below {below} is not counted")
         origin = {"asked": spider.made, "exact": plan.is_exact, "failed": len(spider.failures)}
-        return _PlanReport(plan, title, notes, {"from": "sample", **origin})
+        return plan, {"from": "sample", **origin}, lines
 
 
 def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
@@ -136,44 +134,24 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
 
 def _by_last(
     description: MapDescription, rules: Rules, last: Precedent, walk: Decisions, *, why: bool
-) -> _PlanReport:
+) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
+    """Returns the plan, its origin for programs, and a title and notes for people."""
     share = description.full_every if walk.kind == "share" else 1
-    plan = plan_by_last(last, rules, is_pruned=walk.is_pruned, share=share)
     day = last.summary.day
-    notes = [f"next walk: {_WALKS.get(walk.in_short, walk.in_short)}"]
+    lines = [
+        f"{description.name}, by its harvest of {day}; its site was not asked",
+        f"next walk: {_WALKS.get(walk.in_short, walk.in_short)}",
+    ]
     if why:
-        notes.append(f"why: {walk.reason}")
+        lines.append(f"why: {walk.reason}")
     if walk.is_pruned and last.pruned is None:
-        notes.append("no walk was pruned yet: the expected numbers are those of a full one, and too high")
-    notes.append("at most: if every tile has changed, and none is new; --sample asks the site")
-    origin = {
-        "from": "harvest",
-        "day": day.isoformat(),
-        "walk": walk.kind,
-        "walk_reason": walk.reason,
-    }
-    return _PlanReport(
-        plan, f"{description.name}, by its harvest of {day}; its site was not asked", notes, origin
-    )
+        lines.append("no walk was pruned yet: the expected numbers are those of a full one, and too high")
+    lines.append("at most: if every tile has changed, and none is new; --sample asks the site")
+    origin = {"from": "harvest", "day": day.isoformat(), "walk": walk.kind, "walk_reason": walk.reason}
+    return plan_by_last(last, rules, is_pruned=walk.is_pruned, share=share), origin, lines
 
 
-def _region_of(description: MapDescription) -> str:
-    """Returns an example of the key of maps.toml that keeps a region of a map of plain tiles. Returns an
-    empty text for any other map."""
-    from tileharvest.maps.description import EXAMPLES
-    from tileharvest.maps.regions import KNOWN
-    from tileharvest.renderers.xyz import is_plain
-
-    canvas = description.canvas or KNOWN.get(description.host)
-    if canvas is not None and canvas.earth:
-        return 'zones = [{link = "https://...?lat=...&lng=...", size = [40, 30]}]'
-    if canvas is not None and canvas.tile is not None:
-        return f"zones = [{{pixels = [0, 0, {40 * canvas.tile}, {30 * canvas.tile}]}}]"
-    return EXAMPLES["zones"] if is_plain(description) else ""
-
-
-def _write(report: _PlanReport) -> None:
-    plan = report.plan
+def _write_costs(plan: HarvestPlan) -> None:
     columns = {"exactly" if plan.is_exact and plan.least else "about": plan.expected}
     if not plan.is_exact and plan.least is not None:
         columns["at least"] = plan.least
@@ -181,8 +159,6 @@ def _write(report: _PlanReport) -> None:
         columns["at most"] = plan.most
     costs, shown = columns.values(), plan.shown
     sizes = [one.received_bytes for one in costs]
-    write_line(report.title)
-    write_line("")
     rows = [
         ["tiles", *(f"{shown(one.tiles):,}" for one in costs)],
         ["requests", *(f"{shown(one.requests):,}" for one in costs)],
@@ -190,5 +166,3 @@ def _write(report: _PlanReport) -> None:
         ["time", *(duration_in_words(one.seconds) for one in costs)],
     ]
     write_table(["", *(f">{head}" for head in columns)], rows)
-    for note in report.notes:
-        write_line(note)

@@ -6,7 +6,6 @@ import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -358,26 +357,9 @@ def most(folder: Path, **keys: Any) -> list[int]:
     return asyncio.run(run())
 
 
-def test_a_layer_may_grow_by_what_the_last_complete_harvest_has_found(tmp_path: Path) -> None:
+def test_how_many_tiles_a_layer_may_have_is_for_maps_toml_to_say(tmp_path: Path) -> None:
     assert most(tmp_path) == [2_000_000]
-    known(tmp_path, *ALL)
-    assert most(tmp_path) == [100_000]
-    # The one before was not complete, and what that has found does not matter.
-    assert most(tmp_path, day=LATER + timedelta(days=1)) == [100_000]
-    assert most(tmp_path, day=LATER + timedelta(days=2), max_tiles=7) == [7]
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [{"max_depth": 1}, {"zooms": (0, 0)}, {"zones": (Zone(center=(-3, 3), width=2, height=2, zoom=0),)}],
-)
-def test_a_harvest_of_fewer_tiles_lowers_no_limit(tmp_path: Path, keys: dict[str, Any]) -> None:
-    async def run() -> None:
-        async with opened(tmp_path, DAY, **keys) as harvest:
-            await harvest.finish()
-
-    asyncio.run(run())
-    assert most(tmp_path) == [2_000_000]
+    assert most(tmp_path, max_tiles=7) == [7]
 
 
 def test_a_map_is_not_taken_for_moved_because_it_is_harvested_on_with_wider_zones(tmp_path: Path) -> None:

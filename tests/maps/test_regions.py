@@ -59,6 +59,7 @@ def test_a_region_is_the_tiles_that_show_it(
         (WPLACE, "{bounds = [nan, 0, 0, inf]}", "a region is {pixels = "),
         (WPLACE, '{link = "https://wplace.live/", size = [1, 1]}', "has no lat= and lng= of a place"),
         (WPLACE, '{link = "https://h/?lat=nan&lng=1", size = [1, 1]}', "has no lat= and lng= of a place"),
+        (WPLACE, '{link = "https://h/?lat=89&lng=1", size = [1, 1]}', "has no lat= and lng= of a place on"),
         (PLAIN, "{pixels = [0, 0, 1, 1]}", "pixels are of use with canvas = "),
         (PLAIN.replace("9", "999999"), "{bounds = [0, 0, 1, 1]}", "degrees need site_zooms"),
         (OTHER.replace("40", "0"), "{pixels = [0, 0, 1, 1]}", "a canvas has 1 to 16,777,216 tiles"),

@@ -161,6 +161,19 @@ def test_each_limit_makes_the_pace_half_of_what_it_was_or_less() -> None:
     assert spacings == pytest.approx([2 * 1 / 50, 2 * 4 / 50, 4 * 4 / 50])
 
 
+@pytest.mark.parametrize(("refusals", "requests", "is_many"), [(3, 29, True), (3, 30, False), (2, 2, False)])
+def test_a_host_that_refuses_a_tenth_among_good_answers_is_asked_more_slowly(
+    refusals: int, requests: int, is_many: bool
+) -> None:
+    health = HostHealth(LIMITS)
+    for _ in range(refusals):
+        health.answered(well=True)
+        assert not health.refused(100.0)
+    assert health.refuses_many(requests) is is_many
+    health.slow_down(requests, 1.0)
+    assert not health.refuses_many(requests)
+
+
 def test_rests_that_bring_no_good_answer_do_not_help() -> None:
     health = HostHealth(LIMITS)
     assert [refused(health) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]

@@ -51,6 +51,7 @@ http {{
         '"if_none_match":"$http_if_none_match"}}';
     access_log access.log lines;
     keepalive_requests 1000000;
+    {http}
     server {{
         listen {address}:{port};
         root "{folder}";
@@ -133,12 +134,14 @@ class Nginx:
 def nginx(
     folder: Path,
     *,
+    http: str = "",
     server: str = "",
     location: str = "",
     address: str = "127.0.0.1",
     through: tuple[str, ...] = (),
 ) -> Iterator[Nginx]:
-    """Serves `folder` until the block ends. `server` and `location` are further directives.
+    """Serves `folder` until the block ends. `http`, `server` and `location` are further
+    directives.
 
     At the address 0.0.0.0 it is many hosts: 127.0.0.1, 127.0.0.2 and all others of the loopback.
     `through` is a program, with its first words, that becomes nginx: "ip netns exec NAME" takes it into a
@@ -153,6 +156,7 @@ def nginx(
                 address=address,
                 port=port,
                 folder=folder,
+                http=http,
                 server=server,
                 location=location,
                 ready=_READY,

@@ -23,7 +23,7 @@ from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.flat import FlatStart, flat_start
-from tileharvest.walk.tile_count_guard import TileCountGuard, most_tiles
+from tileharvest.walk.tile_count_guard import CANVAS, NEIGHBOURS, TileCountGuard, most_tiles
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -407,15 +407,10 @@ def guards_of(
 ) -> dict[str, TileCountGuard]:
     """Returns the bounds of each layer. With `anew` what this harvest has found before does not count."""
     wish, last = description.max_tiles, record.last_complete()
-    kept = kept_in_words(description, {name: part.walk.pyramid.depth for name, part in layers.items()})
     found = record.found() if record.continued and not anew else {}
     guards = {}
     for name, part in layers.items():
-        tiles, its_kept = last.get(name, (0, None))
-        described = part.walk.described_size
-        most = most_tiles(tiles, wish, is_same=its_kept == kept, described=described)
-        # Many servers of canvases send one blank image for all that is empty.
-        is_any_expected = part.layer.pyramid.has_edge and not description.is_canvas
-        is_alike_an_end = wish is None and not is_any_expected
-        guards[name] = TileCountGuard(most, found.get(name, 0), is_alike_an_end=is_alike_an_end)
+        most = most_tiles(last.get(name, 0), wish, part.walk.described_size)
+        alike = CANVAS if description.is_canvas else None if part.layer.pyramid.has_edge else NEIGHBOURS
+        guards[name] = TileCountGuard(most, found.get(name, 0), alike if wish is None else None)
     return guards

@@ -76,7 +76,7 @@ _NOTE_KEPT: Final = _NOTE_WALK.values(
     kept=case((or_(harvests.c.kept.is_(None), harvests.c.kept == _KEEPS), _KEEPS), else_="several")
 )
 _LAST_COMPLETE: Final = (
-    select(harvests.c.id, harvests.c.kept)
+    select(harvests.c.id)
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(
         harvests.c.map == bindparam("in_map"),
@@ -289,18 +289,18 @@ class HarvestRecord:
         by_id = self.history.read(self._row.found, once=True)
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
-    def last_complete(self) -> dict[str, tuple[int, str | None]]:
-        """Returns by layer how many tiles the last other complete harvest has found, skipped ones too, and
-        its zones and zooms in the form of `note_walk`. A layer that no complete harvest had is left out."""
+    def last_complete(self) -> dict[str, int]:
+        """Returns by layer how many tiles the last other complete harvest has found, skipped ones too. A
+        layer that no complete harvest had is left out."""
 
-        def read(connection: Connection) -> dict[str, tuple[int, str | None]]:
-            found: dict[str, tuple[int, str | None]] = {}
+        def read(connection: Connection) -> dict[str, int]:
+            found: dict[str, int] = {}
             for name, layer in self._layer_ids.items():
                 its = {"in_map": self._row.map, "in_layer": layer, "in_harvest": self.id}
-                last = connection.execute(_LAST_COMPLETE, its).first()
+                last = connection.scalar(_LAST_COMPLETE, its)
                 if last is not None:
-                    its["in_harvest"] = last.id
-                    found[name] = int(connection.execute(_FOUND_IN, its).scalar_one()), last.kept
+                    its["in_harvest"] = last
+                    found[name] = int(connection.execute(_FOUND_IN, its).scalar_one())
             return found
 
         return self.history.read(read)

@@ -113,8 +113,8 @@ def _point(link: str) -> tuple[float, float, float, float]:
         north, east = (float(said[name][0]) for name in ("lat", "lng"))
     except (KeyError, ValueError):
         north = east = nan
-    if not (-90 <= north <= 90 and -180 <= east <= 180):
-        raise ValueError(f"'{link}' has no lat= and lng= of a place, as share links have")
+    if not (-NORTHMOST <= north <= NORTHMOST and -180 <= east <= 180):
+        raise ValueError(f"'{link}' has no lat= and lng= of a place on the map, as share links have")
     return east, north, east, north
 
 

@@ -8,6 +8,8 @@ from typing import Final
 
 SLOWER: Final = 2.0
 """How many times longer the time between two requests becomes after each refusal."""
+_SHARE: Final = 0.1
+"""The share of requests that a host may refuse before it is asked more slowly."""
 MOST_REFUSALS: Final = 5
 """The rests in a row that may bring no good answer. Then a slower pace does not help."""
 
@@ -48,7 +50,8 @@ class HostHealth:
 
     403 counts as a failure if the host has answered something well before. Many in a row may be a rate limit.
     The first probe then comes at once, and asks for what was answered well: if that is refused, too, it is a
-    limit. After each limit the host is asked more slowly.
+    limit. After each limit the host is asked more slowly. So it is if it refuses a tenth of its requests, and
+    either says by 429 that this is a limit or was found to limit us before.
 
     Times are seconds on one clock of the caller.
     """
@@ -63,6 +66,8 @@ class HostHealth:
         self._pause = limits.pause
         self._refusals = 0
         """The rests in a row after refusals, without a good answer in between."""
+        self._refused = 0
+        """The requests that were refused since the pace last changed."""
         self._paced = (0, 0.0)
         """The numbers of requests and of seconds at the last refusal."""
         self.spacing = 0.0
@@ -85,10 +90,17 @@ class HostHealth:
     def refused(self, now: float) -> bool:
         """Notes that a request got 403 from a host that has answered well before. Returns whether this makes
         the host doubted."""
+        self._refused += 1
         is_new = self.failed(now)
         if is_new:
             self.is_refusing, self._pause = True, 0.0
         return is_new
+
+    def refuses_many(self, requests: int) -> bool:
+        """Returns whether the host refuses too many of the requests at its present pace. `requests` were made
+        since the crawl began."""
+        made = requests - self._paced[0]
+        return self._refused >= self._limits.failures and self._refused > _SHARE * made
 
     def may_limit(self, attempt: int) -> bool:
         """Returns whether a 403 to this attempt may say something of the host, and not of what was asked: the
@@ -107,7 +119,7 @@ class HostHealth:
         """Makes the host's pace slower than it was since the last refusal. `requests` were made in `seconds`
         of work, both since the crawl began. Returns False if a slower pace does not help."""
         made, took = requests - self._paced[0], seconds - self._paced[1]
-        self._paced = requests, seconds
+        self._paced, self._refused = (requests, seconds), 0
         self.spacing = SLOWER * max(self.spacing, took / max(1, made))
         self._refusals += 1
         return self._refusals <= MOST_REFUSALS

@@ -41,7 +41,7 @@ from tileharvest.spiders.transfer import (
     shared_options,
 )
 from tileharvest.tiles.block import WHOLE, mask_of
-from tileharvest.tiles.verdict import PASSING, Answer, HeadSupport, retry_after
+from tileharvest.tiles.verdict import PASSING, REFUSED, Answer, HeadSupport, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -345,7 +345,7 @@ class TileDownloadHandler:
             if isinstance(counts, Answer):
                 block.size += len(counts.body)
                 self._rest_if_asked(host, counts)
-        elif isinstance(answer, Answer) and answer.status == HTTPStatus.FORBIDDEN:
+        elif isinstance(answer, Answer) and answer.status in REFUSED:
             self._leave_refused(host)
         if block.size >= MOST_BYTES:
             self._cut(block)
@@ -371,13 +371,13 @@ class TileDownloadHandler:
         return doubts
 
     def _leave_refused(self, host: str) -> None:
-        """Takes back the 403 of a host that seems to limit us, so that these tiles are left."""
+        """Takes back the refusals of a host that seems to limit us, so that these tiles are left."""
         for block in self._open:
             if block.layer.host == host:
                 block.answers = {
                     bit: answer
                     for bit, answer in block.answers.items()
-                    if isinstance(answer, Exception) or answer.status != HTTPStatus.FORBIDDEN
+                    if isinstance(answer, Exception) or answer.status not in REFUSED
                 }
 
     def _rest_if_asked(self, host: str, answer: Answer) -> None:

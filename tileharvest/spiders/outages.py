@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from http import HTTPStatus
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.crawl import as_error
 from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.verdict import OK, PASSING, Answer, retry_after
+from tileharvest.tiles.verdict import GONE_STATUSES, OK, PASSING, REFUSED, TOO_MANY, Answer, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -63,10 +62,11 @@ class Outages:
         the host is down, or seems to limit us, and the tile is as it was."""
         if isinstance(answer, Exception):
             return self._failed(host, url, answer) if isinstance(answer, kinds_of(self._passing)) else answer
-        is_good = answer.status == OK
+        # On a map that is mostly empty, hardly any answer but 404 comes.
+        is_good = answer.status == OK or answer.status in GONE_STATUSES
         if not is_good and _is_failure(answer):
             return self._failed(host, url, answer)
-        if not is_good and answer.status == HTTPStatus.FORBIDDEN:
+        if answer.status in REFUSED:
             return self._refused(host, url, answer, attempt)
         if host in self._hosts:
             self._hosts[host].answered(well=is_good)
@@ -97,16 +97,25 @@ class Outages:
         return None if health.is_down else answer
 
     def _refused(self, host: str, url: str, answer: Answer, attempt: int) -> Answer | None:
-        """Takes a 403. Many in a row after good answers are a limit. One with Retry-After is a limit, too,
-        and the throttle lets the host rest. A tile with a single one is asked once more, after all others:
-        the next answers may show a limit."""
+        """Takes a 403 or 429. Many in a row after good answers are a limit. One with Retry-After is a limit,
+        too, and the throttle lets the host rest. A tile with a single one is asked once more, after all
+        others: the next answers may show a limit."""
         if answer.retry_after is not None or host not in self._good:
             return answer
-        health = self._health(host)
+        health, is_limit = self._health(host), answer.status == TOO_MANY
         if health.refused(_now()):
             self._doubt(host, url, health)
         if health.is_doubted:
             return None
+        if (is_limit or health.spacing) and health.refuses_many(self._crawl.cost_meter.requests):
+            if not health.spacing:
+                _logger.warning(
+                    "%s answers %s to much of what it is asked: it is asked more slowly from now on; write"
+                    " requests_per_second for the map in maps.toml",
+                    host,
+                    answer.phrase,
+                )
+            self.slow_down(host)
         return replace(answer, retry_after="0") if health.may_limit(attempt) else answer
 
     def _doubt(self, host: str, url: str, health: HostHealth) -> None:
@@ -172,7 +181,7 @@ class Outages:
         """Returns in words why a probe brought no usable answer, or None if it did."""
         if isinstance(answer, Exception):
             return no_answer_in_words(answer)
-        if health.is_refusing and answer.status == HTTPStatus.FORBIDDEN:
+        if health.is_refusing and answer.status in REFUSED:
             health.asked_to_wait(retry_after(answer.retry_after, datetime.now(UTC)) or 0.0)
         elif not _is_failure(answer):
             return None
@@ -207,7 +216,7 @@ class Outages:
 
 def _still_refused(host: str) -> SiteError:
     return SiteError(
-        f"{host} still answers 403, although it was asked more and more slowly: everything that was found is"
+        f"{host} still refuses requests, although it was asked more and more slowly: what was found is"
         " kept; ask the owner which pace is allowed, write it as requests_per_second for the map in"
         " maps.toml, and run it again to continue"
     )

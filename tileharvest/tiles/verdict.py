@@ -33,6 +33,10 @@ PASSING: Final = frozenset({408, 429}) | (frozenset(range(500, 600)) - HEAD_REFU
 """The statuses after which the same request may get another answer later: 408, 429 and a server's own
 failures."""
 
+TOO_MANY: Final = 429
+REFUSED: Final = frozenset({403, TOO_MANY})
+"""The statuses with which a host answers if it is asked too often. 403 may mean something else."""
+
 _LENGTH: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 NextStep: TypeAlias = Literal["GET"]

@@ -1,54 +1,55 @@
-"""The extent: how many tiles a layer may have. Some sites answer whatever they are asked, so that a walk over
-them would never end."""
+"""The guard of a layer's size. Some sites answer whatever they are asked, so that a walk over them would
+never end."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 MOST_TILES: Final = 2_000_000
 """The most tiles of a layer, unless maps.toml or an earlier harvest says more."""
-_GROWTH: Final = 20
-"""How many times as many tiles as in the last complete harvest a layer may have."""
-_REAL_GROWTH: Final = 2
-"""The same factor for a layer for which `_GROWTH` would lead beyond `MOST_TILES`."""
-_LEAST: Final = 100_000
-"""Tiles to which any layer may grow."""
-MOST_ALIKE: Final = 10_000
-"""The most neighbouring tiles that may have the same bytes."""
-_SQUARE: Final = 7
-"""Levels up to the ancestor that neighbours share. Neighbours are 128 x 128 tiles."""
+_GROWTH: Final = 2
+"""How many times as many tiles as in the last complete harvest any layer may have."""
 _REMEMBERED: Final = 256
 """The most images that are counted at the same time, so that memory does not grow with the map."""
 
 
-def most_tiles(found: int, wish: int | None = None, *, is_same: bool = True, described: int = 0) -> int:
+class Alike(NamedTuple):
+    """How many tiles of a layer may have the same bytes."""
+
+    most: int
+    levels: int
+    """Only tiles that share the ancestor this many levels up count together."""
+    where: str
+
+
+NEIGHBOURS: Final = Alike(10_000, 7, "neighbouring places")
+"""For a layer of which nobody says where it ends. Neighbours are 128 x 128 tiles."""
+CANVAS: Final = Alike(1_000, 32, "places")
+"""For a canvas, whose server may send one blank image for all that is empty."""
+
+
+def most_tiles(found: int, wish: int | None = None, described: int = 0) -> int:
     """Returns how many tiles a layer may have.
 
-    `found` is the number of tiles that its last complete harvest has found; 0 if there was none. A layer may
-    always have twice as many, so that no real map is cut off. `wish` is `max_tiles` in maps.toml; it alone
-    counts if it is given. `is_same` says whether that harvest was for the same zones and zooms. If it was
-    not, it does not lower the limit. `described` is how many tiles the map's own description has, if it says
-    where the layer ends: it may have all of them.
+    `found` is the number of tiles that its last complete harvest has found; 0 if there was none. `wish` is
+    `max_tiles` in maps.toml; it alone counts if it is given. `described` is how many tiles the map's own
+    description has, if it says where the layer ends.
     """
-    if wish is not None:
-        return wish
-    most = min(MOST_TILES, max(_LEAST, _GROWTH * found)) if found and is_same else MOST_TILES
-    return max(most, _REAL_GROWTH * found, described)
+    return max(MOST_TILES, _GROWTH * found, described) if wish is None else wish
 
 
 class TileCountGuard:
     """Counts the tiles that one process of a harvest finds of one layer. A tile that is found twice counts
     twice."""
 
-    def __init__(self, most: int, found: int = 0, *, is_alike_an_end: bool = True) -> None:
+    def __init__(self, most: int, found: int = 0, alike: Alike | None = None) -> None:
         """`most` is the most tiles of the layer. `found` is how many tiles the processes of this harvest have
-        found before. `is_alike_an_end` says whether the same image at many places ends the layer. It is False
-        for a layer that is known to have an end: such a layer may well have the same image everywhere."""
-        self.most, self._found, self._is_alike_an_end = most, found, is_alike_an_end
+        found before. `alike` is None for a layer that may have the same image everywhere."""
+        self.most, self._found, self._limit = most, found, alike
         self._alike: Counter[tuple[str, int, tuple[int, int]]] = Counter()
 
     def add(self, tiles: int) -> str | None:
@@ -62,14 +63,15 @@ class TileCountGuard:
         An image that is rare among many others may be counted too low, but never too high (Misra and Gries,
         Finding repeated elements, 1982).
         """
-        if not self._is_alike_an_end:
+        limit = self._limit
+        if limit is None:
             return None
-        key = sha1, tile.zoom, tile.block(_SQUARE)
+        key = sha1, tile.zoom, tile.block(limit.levels)
         if key in self._alike or len(self._alike) < _REMEMBERED:
             self._alike[key] += 1
         else:
             self._alike.subtract(list(self._alike))
             self._alike = +self._alike
-        if self._alike[key] > MOST_ALIKE:
-            return f"has the same image {sha1} at more than {MOST_ALIKE:,} neighbouring places"
+        if self._alike[key] > limit.most:
+            return f"has the same image {sha1} at more than {limit.most:,} {limit.where}"
         return None

@@ -1,14 +1,20 @@
-"""A host that answers 403 in the middle of a harvest because it was asked too much."""
+"""Hosts that refuse requests in the middle of a harvest because they were asked too much."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, visit
+import pytest
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, drawn, visit
 from tests.servers import rules
+from tests.servers.nginx import nginx
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.end_to_end.bad_input.small_site import Stage
+    from tests.end_to_end.project import Project
 
 FINE: Final = 10
 """Requests that are answered: robots.txt, the configuration, and some tiles."""
@@ -43,7 +49,7 @@ def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(s
     (report,) = done.reports
     assert report["finished"] is False
     error = done.said.splitlines()[-1]
-    assert error.startswith("ERROR: 127.0.0.1 still answers 403")
+    assert error.startswith("ERROR: 127.0.0.1 still refuses requests")
     assert "write it as requests_per_second for the map in maps.toml" in error
     tiles = [one for one in stage.site.received[FINE:] if one.method == "GET"]
     assert len(tiles) <= ROW + AT_ONCE
@@ -57,3 +63,22 @@ def test_retry_after_on_a_403_lets_the_host_rest(stage: Stage) -> None:
     rested = [one for one in stage.site.received if refused.time < one.time < refused.time + 1]
     # The others of the map's four requests may have been on the way.
     assert len(rested) < 4
+
+
+@pytest.mark.parametrize("status", [403, 429])
+def test_a_canvas_whose_host_refuses_what_is_beyond_its_rate_is_asked_more_slowly_until_it_has_all(
+    project: Project, tmp_path: Path, status: int
+) -> None:
+    """Hardly any place of it has a tile, so nearly all good answers are 404."""
+    site, places = tmp_path / "site", 10
+    (site / "3").mkdir(parents=True)
+    (site / "3/4.png").write_bytes(drawn("tile"))
+    limit = f"limit_req zone=beyond; limit_req_status {status};"
+    zone = "limit_req_zone $binary_remote_addr zone=beyond:1m rate=100r/s;"
+    with nginx(site, location=limit, http=zone) as server:
+        project.add_map("canvas", f"{server.url}/{{x}}/{{y}}.png", canvas={"tiles": [places, places]})
+        done = project.scrapy("crawl", "xyz", "-a", "map=canvas", *SETTINGS, "-s", "LOG_LEVEL=WARNING")
+    assert project.harvests("canvas")[0]["counts"] == {"add": 1, "404": places**2 - 1}
+    lines = done.stderr.splitlines()
+    assert f"127.0.0.1 answers {status} " in lines[0]
+    assert all("write requests_per_second for the map in maps.toml" in line for line in lines)

@@ -20,7 +20,7 @@ from tests.export.island import island, noise, picture
 from tests.export.test_restored_tree import past_map
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.servers.published import published
-from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png, square
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.export import archive as archives
@@ -146,17 +146,6 @@ def test_readers_are_told_where_the_tiles_are(world: World, tmp_path: Path) -> N
     assert [edge / 1e7 for edge in edges] == pytest.approx([west, south, east, north])
 
 
-def test_the_same_image_is_in_an_archive_once(tmp_path: Path) -> None:
-    world, ocean = World(tmp_path / "world"), noise(1)
-    world.harvest(FIRST, dict.fromkeys(square(0, 32), ocean))
-    archive(world, tmp_path / "map.pmtiles", zooms="0")
-    found = tiles_in(tmp_path / "map.pmtiles")
-    assert (len(found), set(found.values())) == (1024, {ocean})
-    with (tmp_path / "map.pmtiles").open("rb") as file:
-        assert Reader(MmapSource(file)).header()["tile_contents_count"] == 1
-    assert (tmp_path / "map.pmtiles").stat().st_size < 20_000
-
-
 def test_images_of_two_kinds_become_the_kind_of_most(tmp_path: Path) -> None:
     world = World(tmp_path / "world")
     bodies = {}
@@ -198,26 +187,6 @@ def test_where_tiles_nest_by_five_one_zoom_is_archived(tmp_path: Path) -> None:
         assert image.convert("RGBA").getcolors() == [(SIZE * SIZE, (250, 0, 0, 255))]
 
 
-def test_images_that_cannot_be_read_are_counted(world: World, tmp_path: Path) -> None:
-    told = archive(world, tmp_path / "map.pmtiles", zooms="0", day=THIRD.isoformat())
-    there = [world.shown(tile, THIRD) for tile in square(0, 4, -2, -2)]
-    assert told.missing == 1
-    assert told.tiles == sum(one is not None and one.image is not None for one in there) - 1
-
-
-def test_an_archive_without_an_image_that_can_be_read_is_none(tmp_path: Path) -> None:
-    world, path = World(tmp_path / "world"), tmp_path / "out" / "map.pmtiles"
-    world.harvest(FIRST, {Tile(0, 1, 1): noise(1)})
-    shutil.rmtree(world.data / "tiles")
-    path.parent.mkdir()
-    with pytest.raises(
-        TileHarvestError, match=r"was not made, .* can be read: tileharvest check-store names"
-    ) as raised:
-        archive(world, path)
-    assert raised.value.exit_status == ExitStatus.FAILED_TILES
-    assert not any(path.parent.iterdir())
-
-
 @pytest.mark.parametrize("ending", FORMS)
 def test_a_full_disk_leaves_the_archive_from_before(world: World, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"map{ending}"
@@ -244,3 +213,22 @@ def test_what_cannot_be_is_one_line(world: World, tmp_path: Path, monkeypatch: p
         with pytest.raises(ConfigurationError, match=re.escape(words)):
             archive(of, tmp_path / name, **wanted)
     assert archive(narrow, tmp_path / "map.zip", zooms="0").tiles == 1
+
+
+def test_images_that_cannot_be_read_are_counted_and_without_any_other_there_is_no_archive(
+    tmp_path: Path,
+) -> None:
+    world, path = World(tmp_path / "world"), tmp_path / "out" / "map.pmtiles"
+    world.harvest(FIRST, {Tile(0, 1, 1): noise(1), Tile(0, 3, 1): noise(2)})
+    path.parent.mkdir()
+    next(world.data.rglob("*.png")).unlink()
+    told = archive(world, path, zooms="0")
+    assert (told.tiles, told.missing) == (1, 1)
+    path.unlink()
+    shutil.rmtree(world.data / "tiles")
+    with pytest.raises(
+        TileHarvestError, match=r"was not made, .* can be read: tileharvest check-store names"
+    ) as raised:
+        archive(world, path)
+    assert raised.value.exit_status == ExitStatus.FAILED_TILES
+    assert not any(path.parent.iterdir())

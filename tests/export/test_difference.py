@@ -11,12 +11,11 @@ from PIL import Image, ImageDraw
 
 from tests.export.island import CHANGED, GONE, NEW, picture
 from tests.export.watching import Count
-from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
-from tileharvest.export.difference import all_differences, changed_pixels, write_difference, write_list
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
+from tileharvest.export.difference import changed_pixels, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of
 from tileharvest.history.database import History
-from tileharvest.pictures.changed_tiles import Change
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -90,17 +89,6 @@ def test_neighbours_that_are_new_have_one_outline(tmp_path: Path) -> None:
     expected = Image.new("RGBA", (2 * SIZE, SIZE), (9, 9, 9, 255))
     ImageDraw.Draw(expected).rectangle((0, 0, 2 * SIZE - 1, SIZE - 1), outline=GREEN)
     assert found.crop((0, SIZE, 2 * SIZE, 2 * SIZE)).tobytes() == expected.tobytes()
-
-
-def test_what_changed_and_changed_back_is_no_difference(tmp_path: Path) -> None:
-    red, green = (as_png(Image.new("RGBA", (SIZE, SIZE), colour)) for colour in (RED, GREEN))
-    world = World(tmp_path)
-    world.harvest(FIRST, {CHANGED: red, GONE: red})
-    world.harvest(SECOND, {CHANGED: green, GONE: green})
-    world.harvest(THIRD, {CHANGED: red})
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        found = {one.tile: one.change for one in all_differences(between(history, FIRST, THIRD))}
-    assert found == {GONE: Change.CHANGED}
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from tileharvest.export.excerpt import Wanted, excerpt_of, zooms_between
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
-from tileharvest.pictures.bands import PixelBox
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -43,16 +42,6 @@ def test_nothing_said_is_the_whole_first_layer_on_its_last_day(history: History)
     assert found.box(-1) == (-SIZE, -SIZE, SIZE, SIZE)
     assert found.box(-3) == (-SIZE // 4, -SIZE // 4, SIZE // 4, SIZE // 4)
     assert list(found.zooms()) == list(range(0, -9, -1))
-
-
-def test_the_whole_map_reaches_as_far_as_it_did_on_that_day(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    world.harvest(SECOND, {Tile(0, 5, 1): picture()})
-    world.harvest(THIRD, {Tile(0, 1, 1): None})
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        boxes = {day: excerpt_of(history, MAP, Wanted(day=str(day))).box(0) for day in (FIRST, SECOND, THIRD)}
-    assert boxes == {FIRST: (0, -8, 8, 0), SECOND: (0, -8, 24, 0), THIRD: (16, -8, 24, 0)}
 
 
 def test_a_period_of_a_map_that_was_there_in_between_reaches_as_far_as_it_did_then(tmp_path: Path) -> None:
@@ -109,27 +98,6 @@ def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) ->
         assert found.box(0) == (-101, 7, -19, 301)
         # Each pixel of the next zoom has two blocks in each direction.
         assert found.box(-1) == (-51, 3, -9, 151)
-
-
-def test_an_isometric_picture_has_the_corners_of_the_blocks(history: History) -> None:
-    """Overviewer draws the top of a block 24 pixels wide and 12 high, whatever a tile's size."""
-    projection = excerpt_of(history, MAP, Wanted()).described.projection
-    assert projection is not None
-    x, z = projection.block_at(1, 1)
-    corners = [projection.point_of(x + east, z + south) for east in (0, 1) for south in (0, 1)]
-    box = excerpt_of(history, MAP, Wanted(area=f"{x},{z},{x},{z}")).box(0)
-    assert box is not None
-    for right, up in corners:
-        assert box.left <= right / 2 * SIZE <= box.right
-        assert box.top <= -up / 2 * SIZE <= box.bottom
-    assert (box.width, box.height) == (24, 12)
-
-
-def test_a_named_area_is_that_of_its_corners(tmp_path: Path) -> None:
-    layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
-    with of_layer(tmp_path, layer, Tile.at(0, 0, 0)) as history:
-        found = excerpt_of(history, MAP, Wanted(area="spawn"), named={"spawn": SPAWN})
-        assert found.box(0) == PixelBox(0, 0, 10, 20)
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import av
 import pytest
-from av.codec.codec import UnknownCodecError
 from PIL import Image
 
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, SIZE, THIRD, World, picture
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import Wanted, excerpt_of
-from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
+from tileharvest.export.film import FilmStyle, film_of, write_film
 from tileharvest.export.film_file import FILM_FORMATS, TICKS, usual_ending
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
@@ -228,12 +227,6 @@ def test_what_cannot_be_made_is_said(
         planned(history, style, wanted, Path(name))
 
 
-@pytest.mark.parametrize("text", ["1280*720", "1281x720", "99999999x99999999"])
-def test_a_size_that_cannot_be_is_said(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is not a size: write|an edge has 64 to 4,096 pixels"):
-        size_of(text)
-
-
 @pytest.mark.parametrize(("ending", "codec"), [("mp4", "h264"), ("webm", "av1")])
 def test_a_video_is_of_the_codec_that_is_promised_and_each_picture_plays(
     world: World, history: History, tmp_path: Path, ending: str, codec: str
@@ -246,18 +239,6 @@ def test_a_video_is_of_the_codec_that_is_promised_and_each_picture_plays(
         assert sum(packet.size > 0 for packet in container.demux(stream)) == len(shown)
     # The first picture, four of each change, and two repetitions of the last one while it stays.
     assert len(shown) == 1 + 4 + 4 + 2
-
-
-def test_a_pyav_without_the_codec_is_said_in_one_line(
-    world: World, history: History, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lacking(*_: object, **__: object) -> None:
-        raise UnknownCodecError("libsvtav1")
-
-    monkeypatch.setattr(av, "open", lacking)
-    with pytest.raises(ConfigurationError, match=r"\.webm needs the codec libsvtav1, which the PyAV of"):
-        made(world, history, tmp_path / "film.webm")
-    assert not any(tmp_path.iterdir())
 
 
 def test_a_video_without_its_extra_says_how_to_get_it(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,17 +14,17 @@ from tests.export.island import picture
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
-from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import picture_file
 from tileharvest.export.excerpt import Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of, write_mosaic
 from tileharvest.export.picture_file import on_ground
-from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from datetime import date
+
+    from tileharvest.history.database import History
 
 GROUND = (10, 20, 30)
 
@@ -104,18 +103,6 @@ def test_what_cannot_be_made_is_said_with_what_can(
     assert words in str(caught.value)
 
 
-def test_of_a_picture_that_its_form_cannot_hold_the_zoom_is_named_that_fits(tmp_path: Path) -> None:
-    """The picture reaches from the first of 8,192 tiles in a row to the last, and there are no others."""
-    world = World(tmp_path / "world")
-    world.harvest(FIRST, {Tile.at(0, column, 0): coloured() for column in (-4096, 4095)})
-    words = "zoom 0 has 65,536 x 8 pixels, and JPEG ends at 65,535 pixels; nothing was made; --zoom -1 fits: "
-    with History.open_read_only(f"sqlite:///{world.history_file}") as opened:
-        excerpt = excerpt_of(opened, MAP, Wanted())
-        with pytest.raises(ConfigurationError, match=words):
-            sheet_of(excerpt, Path("map.jpg"), 0, None)
-        assert sheet_of(excerpt, Path("map.jpg"), -1, None).box.width <= 32_776
-
-
 def test_max_pixels_chooses_the_deepest_zoom_that_fits(history: History) -> None:
     excerpt = excerpt_of(history, MAP, Wanted())
     zooms = {most: sheet_of(excerpt, Path("map.png"), None, most).zoom for most in (1024, 1023, 256, 255)}
@@ -151,34 +138,6 @@ def test_without_pyvips_a_picture_that_is_larger_than_memory_is_refused(
     assert (
         "zoom -1: 16 x 16 pixels of 15 images; zoom 0 has 32 x 32 pixels, and more than" in sheet.in_words()
     )
-
-
-@pytest.mark.parametrize(
-    ("ending", "size", "most"),
-    # In a process of its own, of noise. WebP's usual method takes 80 MB more.
-    [("webp", (4096, 1500), 165_000), ("png", (12_800, 5000), 300_000)],
-)
-def test_a_picture_is_packed_in_bounded_memory(
-    tmp_path: Path, ending: str, size: tuple[int, int], most: int
-) -> None:
-    program = (
-        "import os, sys; from pathlib import Path; from types import SimpleNamespace\n"
-        "from PIL import Image; from tileharvest.export.picture_file import write_picture\n"
-        "from tileharvest.export.target import made_whole, Awaited\n"
-        "width, height = map(int, sys.argv[2:])\n"
-        "bands = (Image.frombytes('RGB', (width, 100), os.urandom(width * 300)).convert('RGBA')"
-        "         for _ in range(height // 100))\n"
-        "with made_whole(Path(sys.argv[1]), Awaited(lambda: None)) as target:\n"
-        "    write_picture(target, (width, height), bands, (0, 0, 0))\n"
-        # ru_maxrss would begin with the memory of the process that started this one.
-        "print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM:')])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / f"map.{ending}"), *map(str, size)],
-        check=True,
-        capture_output=True,
-    )
-    assert int(done.stdout) < most
 
 
 def test_a_full_disk_and_too_large_a_file_leave_the_picture_from_before(

@@ -19,8 +19,6 @@ from tests.servers.s3 import s3 as s3_server
 from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import harvest_summaries
 from tileharvest.importers.kedamadiff import ArchiveFiles, KedamaDiffArchive, tile_of
 from tileharvest.importers.kedamadiff_import import KedamaDiffImport
 from tileharvest.maps.description import MapDescription
@@ -221,17 +219,6 @@ def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project
     nothing = MapDescription(name="other", url="http://127.0.0.1/", zooms=(0, 0), zones=(corner,))
     with pytest.raises(SiteError, match="map 'other' keeps none of the tiles of antworld_day"):
         imported(newer.folder, project.data / "other", nothing)
-
-
-def test_the_layer_is_as_deep_as_the_archive_says_or_needs(newer: KedamaDiff, project: Project) -> None:
-    newer.change("UPDATE last_update SET total_depth = 3")
-    imported(newer.folder, project.data)
-    with History.open_read_only(f"sqlite:///{project.database}") as history:
-        (layer,) = map_outline(history, ANTWORLD).layers
-        described = layer.described(date(2021, 2, 13))
-        assert (layer.name, described.depth, described.tile_size) == (LAYER, ANTWORLD_DEPTH, (384, 384))
-        assert {one.renderer for one in harvest_summaries(history, ANTWORLD)} == {"overviewer"}
-        assert tile_versions(history, ANTWORLD)
 
 
 @pytest.mark.parametrize(

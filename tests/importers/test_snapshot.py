@@ -43,13 +43,6 @@ def test_a_published_map_is_found_in_a_tree_of_other_files(
     assert maps_within(FolderSnapshot(tmp_path).paths())[0] == "docs/map"
 
 
-def test_a_name_that_any_program_may_use_counts_where_there_is_no_surer_one() -> None:
-    assert maps_within(["web/config.js", "map/overviewerConfig.js", "settings.json"]) == ["map"]
-    assert maps_within(["web/config.js", "a.png"]) == ["web"]
-    assert maps_within(["settings.json"]) == ["."]
-    assert maps_within(["a.png", "myconfig.js"]) == []
-
-
 def test_the_map_of_a_packages_renderer_is_found_and_read(
     shared_maps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

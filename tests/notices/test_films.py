@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import threading
 from dataclasses import replace
 from datetime import date, timedelta
@@ -25,7 +24,6 @@ from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.notices.receiver import Posted, Receiver
 
@@ -128,19 +126,6 @@ def test_a_message_goes_when_the_film_and_a_target_never_come_to_an_end(
     assert seconds <= 3
     assert {message.path for message in received.posted} == {"/", "/hang"}
     assert [len(message.attachments) for message in received.posted] == [1, 1]
-
-
-def test_a_message_goes_when_there_is_no_room_for_the_film(
-    world: World,
-    told: Callable[..., list[Posted]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "away"))
-    (message,) = told(world, MONDAY, film_days=7)
-    assert len(message.attachments) == 1
-    assert "goes without a film" in caplog.text
 
 
 @pytest.mark.parametrize(("written", "days"), [(None, 0), ("7d", 7), ("2w", 14), ("24h", 1)])

@@ -48,7 +48,7 @@ def test_the_title_says_the_most_important(ended: Report, said: str) -> None:
 
 def test_the_text_reads_well_without_markup() -> None:
     view = TileRange(0, 1, 7, 1, 7)
-    place = ChangedPlace("world`s\nday", "world", Tile(-2, 4, 4), 12, view, 272, -208, -1)
+    place = ChangedPlace("world`s\nday", 12, (view,), 272, -208, -1, tile=Tile(-2, 4, 4))
     message = compose(report(FOUND), [place], "http://viewer.example.net/")
     assert message.body == (
         "    outcome  tiles\n"
@@ -68,7 +68,7 @@ def test_the_text_reads_well_without_markup() -> None:
 
 def test_a_place_on_the_earth_is_told_in_degrees() -> None:
     view = TileRange(0, 1, 7, 1, 7)
-    place = ChangedPlace("zoom10", None, Tile(0, 1, 1), 1, view, 8.1125, -54.3, -1, (47.372, 8.6125))
+    place = ChangedPlace("zoom10", 1, (view,), 8.1125, -54.3, -1, "", Tile(0, 1, 1), (47.372, 8.6125))
     said = compose(report(FOUND), [place], "http://viewer.example.net/").body
     assert "- 0_1_1 of `zoom10` at 47.37200\u00b0, 8.61250\u00b0: 1 tile\n" in said
     assert said.endswith("&x=8.1125&z=-54.3&zoom=-1>\n")
@@ -105,13 +105,3 @@ def test_who_wants_what_is_told_that_and_never_of_a_harvest_that_was_done(
     occasions: tuple[str, ...], told: set[str]
 ) -> None:
     assert {name for name, ended in ENDS.items() if is_wanted(ended, occasions)} == told
-
-
-def test_a_failure_is_marked_as_one() -> None:
-    assert {name for name, ended in ENDS.items() if compose(ended).is_failure} == {
-        "some failed",
-        "unreachable",
-        "budget",
-        "already",
-        "spent before",
-    }

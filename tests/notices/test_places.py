@@ -18,7 +18,6 @@ from tileharvest.notices.places import changed_places, covering, view_around
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
@@ -45,6 +44,7 @@ def test_the_places_are_the_blocks_that_changed_most(tmp_path: Path) -> None:
     assert [place.count for place in places] == sorted((place.count for place in places), reverse=True)
     assert places[0].count == max(by_block.values())
     for place in places:
+        assert place.tile is not None
         assert by_block[place.tile.ancestor(place.tile.zoom + 3)] == place.count
     assert {place.layer for place in places} == {DAY_LAYER}
     assert places_of(world, days=1) == []
@@ -72,16 +72,6 @@ def test_places_of_plain_tiles_are_degrees(tmp_path: Path) -> None:
     assert place.degrees == pytest.approx((47.37, middle), abs=0.15)
     # The page counts from the middle of a unit, and has degrees as the projection stretches them.
     assert (place.x, place.z) == pytest.approx((middle - 0.5, 358.5 / 1024 * 360 - 180.5))
-
-
-def test_where_tiles_nest_by_five_a_place_lies_where_its_tiles_do(tmp_path: Path) -> None:
-    """Of the tile (-3, 1) of BlueMap's second level, which is 2,500 blocks wide."""
-    blocks = Projection((2 / 500, 0, 0, 0), (0, 0, -2 / 500, 0))
-    layer = Layer("hub", Pyramid.kept(3, 5), "png", tile_size=(500, 500), projection=blocks)
-    tiles = [Tile.at(-1, column, row) for column in (-4, -3, -2) for row in (0, 1, 2)]
-    place = only_place(World(tmp_path), layer, tiles, "bluemap")
-    assert (place.x, place.z) == pytest.approx((-6250, 3750), abs=1)
-    assert (place.zoom, place.degrees) == (-1.5, None)
 
 
 @given(st.sets(st.sampled_from(BLOCK), min_size=1))

@@ -67,13 +67,6 @@ def test_what_is_missing_is_named_and_the_other_addresses_are_kept(tmp_path: Pat
     ]
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_bytes(b"\xff\xfe\x00secret")
-    with pytest.raises(match=r"key cannot be read \(it is not text\)$"):
-        parse_target(f"json://${{file:{file}}}", {})
-
-
 def test_an_occasion_for_messages_that_is_none_is_refused() -> None:
     settings = Settings({"NOTIFY_ON": "change,full moon"})
     with pytest.raises(ConfigurationError, match="NOTIFY_ON 'full moon' is none of: "):

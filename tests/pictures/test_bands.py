@@ -59,12 +59,3 @@ def test_the_box_of_an_area_has_its_tiles_and_no_others() -> None:
     box = PixelBox(-24, -8, 24, 24)
     assert box.tiles(-1, SIZE) == AREA
     assert PixelBox(-25, -9, 25, 25).tiles(-1, SIZE) == AREA.wider(1)
-
-
-def test_what_a_tile_cannot_draw_is_raised() -> None:
-    def fail() -> Image.Image:
-        raise OSError("torn")
-
-    box = PixelBox(-24, -8, 24, 24)
-    with ThreadPoolExecutor(2) as pool, pytest.raises(OSError, match="torn"):
-        list(bands(box, -1, SIZE, lambda row: dict.fromkeys(row, fail), pool))

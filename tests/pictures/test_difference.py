@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from tests.viewer.building import (
-    BLUE,
     DAY_LAYER,
     FIRST,
     GREEN,
@@ -19,7 +18,6 @@ from tests.viewer.building import (
     SECOND,
     SIZE,
     World,
-    as_png,
     picture,
     square,
 )
@@ -57,7 +55,7 @@ def picture_after(world: World, found: Mapping[Tile, bytes | None]) -> Image.Ima
 def picture_now(world: World) -> Image.Image | None:
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         outline = map_outline(history, MAP)
-        views = [(place.layer, place.view) for place in changed_places(history, outline, SECOND)]
+        views = [(place.layer, place.views[0]) for place in changed_places(history, outline, SECOND)]
         body = change_picture(history, world.store, outline, views, SECOND)
     return None if body is None else Image.open(io.BytesIO(body)).convert("RGB")
 
@@ -93,26 +91,6 @@ def test_before_and_after_differ_where_the_tile_does_and_nowhere_else(world: Wor
     assert share(after, GREEN) == pytest.approx(0.25, abs=0.01)
     assert share(after, RED) == pytest.approx(0.75, abs=0.05)
     assert share(before, FRAME) == pytest.approx(share(after, FRAME), abs=0.001) != 0
-
-
-def test_tiles_lie_as_on_the_map(world: World) -> None:
-    """The grid's y grows upwards, a picture's downwards."""
-    corners = {Tile(0, 5, 5): BLUE, Tile(0, 7, 5): GREEN, Tile(0, 5, 7): (9, 9, 9, 255), Tile(0, 7, 7): RED}
-    whole = picture_after(world, {tile: picture(colour) for tile, colour in corners.items()})
-    assert whole is not None
-    _, after = halves(whole)
-    quarter = after.width // 4
-    seen = [after.getpixel((x, y)) for y in (quarter, 3 * quarter) for x in (quarter, 3 * quarter)]
-    expected = [(9, 9, 9), RED, BLUE, GREEN]
-    assert all(is_near(one, other) for one, other in zip(seen, expected, strict=True))
-
-
-def test_of_what_nobody_can_see_there_is_no_picture(world: World) -> None:
-    same = Image.new("RGBA", (SIZE, SIZE), RED)
-    same.info["comment"] = "other bytes"
-    palette = as_png(same.convert("RGB"))
-    assert palette != picture(RED)
-    assert picture_after(world, {LOOKED_AT: palette}) is None
 
 
 def test_what_is_gone_is_left_blank_and_a_view_that_cannot_be_read_is_left_out(world: World) -> None:

@@ -82,13 +82,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_a_change_beside_the_rectangle_is_no_change_of_it(world: World) -> None:
-    first = textured(1)
-    harvest(world, {LEFT: as_png(first)}, {LEFT: as_png(with_mark(first, (40, 40, 50, 50)))})
-    assert days(told(world, ground(0, 0, 40, 64))) == [day(0)]
-    assert days(told(world, ground(0, 0, 41, 64))) == [day(0), day(1)]
-
-
 def test_one_pixel_of_a_lossless_image_is_a_change(world: World) -> None:
     first = textured(1)
     harvest(world, {LEFT: as_png(first)}, {LEFT: as_png(with_mark(first, (9, 9, 9, 9)))})
@@ -116,14 +109,6 @@ def test_a_rectangle_over_two_tiles_changes_with_either(world: World) -> None:
     assert days(told(world, ground(48, 0, 64, 64))) == [day(0), day(2)]
 
 
-def test_the_story_begins_when_something_appears(world: World) -> None:
-    nothing, later = Image.new("RGBA", (SIZE, SIZE)), Image.new("RGBA", (SIZE, SIZE))
-    later.paste(textured(1).crop((0, 0, 32, 64)), (0, 0))
-    harvest(world, {LEFT: as_png(nothing)}, {LEFT: as_png(later)}, {LEFT: as_png(textured(1))})
-    assert days(told(world, ground(0, 0, 20, 20))) == [day(1)]
-    assert days(told(world, ground(40, 0, 60, 20))) == [day(2)]
-
-
 def test_what_is_gone_is_told_as_empty(world: World) -> None:
     harvest(world, {LEFT: as_png(textured(1))}, {LEFT: None})
     assert [chapter.is_empty for chapter in told(world, ground(0, 0, 20, 20))] == [False, True]
@@ -149,12 +134,6 @@ def test_a_change_of_a_jpeg_is_told(world: World, shared_maps: Path) -> None:
     versions = (as_jpeg(drawn), as_jpeg(drawn, 75), as_jpeg(with_mark(drawn, (20, 20, 27, 27))))
     harvest(world, *({LEFT: body} for body in versions), extension="jpg")
     assert days(told(world, ground(5, 3, 60, 61))) == [day(0), day(2)]
-
-
-def test_what_changes_little_by_little_is_told_in_the_end(world: World) -> None:
-    bodies = [as_jpeg(Image.new("RGB", (SIZE, SIZE), (100 + 3 * number,) * 3), 95) for number in range(5)]
-    harvest(world, *({LEFT: body} for body in bodies), extension="jpg")
-    assert days(told(world, ground(0, 0, 20, 20))) == [day(0), day(3)]
 
 
 def test_an_image_that_cannot_be_read_is_told_and_the_story_goes_on(world: World) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tileharvest.errors import TileHarvestError
     from tileharvest.history.costs import Cost
-    from tileharvest.notices.places import ChangedArea, ChangedPlace
+    from tileharvest.notices.places import ChangedPlace
 
 _WIDTH: Final = 76
 """The columns of an indented line. Mail programs show that many without breaking the line."""
@@ -85,7 +85,7 @@ def compose(
     report: Report,
     places: Sequence[ChangedPlace] = (),
     viewer: str = "",
-    areas: Sequence[ChangedArea] = (),
+    areas: Sequence[ChangedPlace] = (),
 ) -> Message:
     """Returns the message about a result.
 
@@ -99,12 +99,9 @@ def compose(
         parts.append(_indented(_table(report.counts)))
     if report.cost is not None:
         parts.append(_in_words(report.cost))
-    if areas:
-        parts.append("Areas that changed:")
-        parts.append("\n".join(_line(report, area, _quoted(area.name), viewer) for area in areas))
-    if places:
-        parts.append("Where most changed:")
-        parts.append("\n".join(_line(report, place, _place(place), viewer) for place in places))
+    for heading, found in (("Areas that changed:", areas), ("Where most changed:", places)):
+        if found:
+            parts += [heading, "\n".join(_line(report, place, viewer) for place in found)]
     return Message(_title(report, areas), "\n\n".join(parts) + "\n", _is_failure(report))
 
 
@@ -112,8 +109,8 @@ def _is_failure(report: Report) -> bool:
     return report.error is not None or report.failed > 0
 
 
-def _title(report: Report, areas: Sequence[ChangedArea]) -> str:
-    said = [f"{printable(area.name)} has changed" for area in areas[:_MOST_IN_TITLE]]
+def _title(report: Report, areas: Sequence[ChangedPlace]) -> str:
+    said = [f"{printable(area.area)} has changed" for area in areas[:_MOST_IN_TITLE]]
     if len(areas) > _MOST_IN_TITLE:
         said.append(f"{len(areas) - _MOST_IN_TITLE} more areas have changed")
     if report.error is not None:
@@ -138,17 +135,15 @@ def _in_words(cost: Cost) -> str:
     return f"{counted(cost.requests, 'request')}, {received} received, {spared} spared by ETags."
 
 
-def _line(report: Report, found: ChangedPlace | ChangedArea, title: str, viewer: str) -> str:
-    line = f"- {title}: {counted(found.count, 'tile')}"
+def _line(report: Report, place: ChangedPlace, viewer: str) -> str:
+    title = _quoted(place.area) if place.area else f"{place.tile} of {_quoted(place.layer)}"
+    if place.degrees is not None:
+        title += " at {:.5f}\u00b0, {:.5f}\u00b0".format(*place.degrees)
+    line = f"- {title}: {counted(place.count, 'tile')}"
     if not viewer:
         return line
-    address = permalink(viewer, report.map, found.layer, report.day, found.x, found.z, found.zoom)
+    address = permalink(viewer, report.map, place.layer, report.day, place.x, place.z, place.zoom)
     return f"{line}\n  <{address}>"
-
-
-def _place(place: ChangedPlace) -> str:
-    where = "" if place.degrees is None else " at {:.5f}\u00b0, {:.5f}\u00b0".format(*place.degrees)
-    return f"{place.tile} of {_quoted(place.layer)}{where}"
 
 
 def _quoted(name: str) -> str:

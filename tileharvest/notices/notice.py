@@ -25,13 +25,13 @@ from tileharvest.pictures.scenes import change_picture
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.notices.message import Report
-    from tileharvest.notices.places import ChangedArea, ChangedPlace
+    from tileharvest.notices.places import ChangedPlace
     from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
@@ -71,7 +71,6 @@ def send_notice(
     """
     until = time.monotonic() + patience
     places: list[ChangedPlace] = []
-    areas: list[ChangedArea] = []
     views: list[tuple[str, TileRange]] = []
     files: dict[str, bytes] = {}
     is_read = False
@@ -80,33 +79,28 @@ def send_notice(
         report = replace(report, cost=_cost(history, report.map, segment))
         outline = map_outline(history, report.map)
         if report.changed and wishes.areas is not None:
-            areas = changed_areas(history, outline, report.day, wishes.areas)
+            places = changed_areas(history, outline, report.day, wishes.areas)
         elif report.changed:
             places = changed_places(history, outline, report.day)
         is_read = True
-        views = [(place.layer, place.view) for place in places]
-        views += [(area.layer, view) for area in areas for view in area.views]
+        views = [(place.layer, view) for place in places for view in place.views]
         if views:
             picture = change_picture(history, open_store(), outline, views, report.day)
             if picture is not None:
                 files["change.jpg"] = picture
     if wishes.film_days and views:
-        changed = {area.name for area in areas}
-        watched = next((one for one in wishes.areas or () if one.name in changed), None)
-        place = watched or views[0]
+        names = {place.area for place in places}
+        watched = next((one for one in wishes.areas or () if one.name in names), None)
         left = until - time.monotonic()
-        files |= _film_of_days(open_history, open_store, report, wishes.film_days, place, left)
-    is_elsewhere = wishes.areas is not None and is_read and not areas
-    if is_elsewhere and not _is_wanted_without_change(report, wishes.occasions):
+        files |= _film_of_days(open_history, open_store, report, wishes.film_days, watched or views[0], left)
+    is_elsewhere = wishes.areas is not None and is_read and not places
+    if is_elsewhere and not is_wanted(report, [one for one in wishes.occasions if one != "change"]):
         return []
-    message = compose(report, places, wishes.viewer, areas)
+    in_areas, elsewhere = ((), places) if wishes.areas is None else (places, ())
+    message = compose(report, elsewhere, wishes.viewer, in_areas)
     if wishes.areas is not None and not is_read and report.changed:
         message = replace(message, body=f"{message.body}\n{_UNREAD}\n")
     return deliver(wishes.targets, message, files, max(_LEAST, until - time.monotonic()))
-
-
-def _is_wanted_without_change(report: Report, occasions: Sequence[str]) -> bool:
-    return is_wanted(report, [one for one in occasions if one != "change"])
 
 
 def _cost(history: History, map_name: str, segment: str) -> Cost | None:

@@ -37,24 +37,26 @@ _MOST_VIEWS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class ChangedPlace:
-    """A block of 8 x 8 tiles with changed tiles."""
+    """A place with changed tiles: a block of 8 x 8 tiles, or a named area."""
 
     layer: str
-    world: str | None
-    """The layer's world by the site's name."""
-    tile: Tile
-    """The smallest tile that covers all changed tiles of the block."""
     count: int
     """The number of changed tiles of the layer's deepest kept zoom."""
-    view: TileRange
-    """2 x 2 to 4 x 4 tiles of that zoom, around the middle of the changed tiles."""
+    views: tuple[TileRange, ...]
+    """Squares of 2 x 2 to 4 x 4 tiles of that zoom around the changed tiles, those with most of them first. A
+    block has one."""
     x: float
-    """The middle of the view, in the coordinates of the viewer's addresses. A block has whole numbers."""
+    """The middle of the place, in the coordinates of the viewer's addresses. A block of a world has whole
+    numbers."""
     z: float
     zoom: float
-    """The zoom at which a screen shows the view."""
+    """The zoom at which a screen shows the place."""
+    area: str = ""
+    """The name of the area. Empty for a block."""
+    tile: Tile | None = None
+    """The smallest tile that covers all changed tiles of the block. None for an area."""
     degrees: tuple[float, float] | None = None
-    """Latitude and longitude of that place. None for a block of a world."""
+    """Latitude and longitude of the block. None for a block of a world, and for an area."""
 
 
 def changed_places(
@@ -67,15 +69,15 @@ def changed_places(
     Raises HistoryError.
     """
     found = [
-        place
+        (layer.described(day).world, place)
         for layer in outline.layers
         for place in _of_layer(history, layer, outline.renderer, day, _MORE * limit)
     ]
-    chosen: list[ChangedPlace] = []
-    for place in sorted(found, key=lambda one: -one.count):
-        if not any(_is_seen_with(place, other) for other in chosen):
-            chosen.append(place)
-    return chosen[:limit]
+    chosen: list[tuple[str | None, ChangedPlace]] = []
+    for world, place in sorted(found, key=lambda one: -one[1].count):
+        if not any(world == other and _is_seen_with(place, seen) for other, seen in chosen):
+            chosen.append((world, place))
+    return [place for _, place in chosen[:limit]]
 
 
 def _of_layer(
@@ -84,30 +86,21 @@ def _of_layer(
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
-    described = layer.described(day)
     for found in changed_blocks(history, layer.id, zoom, before, day, limit):
         block = found.tile.ancestor(BLOCK_LEVELS)
         changed = heat(history, layer.id, TileRange.of(block).at_zoom(zoom), before, day)
         view = view_around(changed)
-        x, z, degrees = page_place(described, renderer, Ground.of(view, layer.factor).middle)
-        yield ChangedPlace(
-            layer.name,
-            described.world,
-            covering(changed),
-            len(changed),
-            view,
-            x,
-            z,
-            # At half size a screen of 800 pixels shows four tiles of 384 pixels across.
-            zoom - 1 if layer.factor == 2 else zoom - 0.5,
-            degrees,
-        )
+        x, z, degrees = page_place(layer.described(day), renderer, Ground.of(view, layer.factor).middle)
+        # At half size a screen of 800 pixels shows four tiles of 384 pixels across.
+        shown = zoom - 1 if layer.factor == 2 else zoom - 0.5
+        tile = covering(changed)
+        yield ChangedPlace(layer.name, len(changed), (view,), x, z, shown, tile=tile, degrees=degrees)
 
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
     """Returns whether the other place's view shows the middle of this place's view."""
-    (x, y), view = place.view.middle, other.view
-    return place.world == other.world and view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
+    (x, y), view = place.views[0].middle, other.views[0]
+    return view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
 
 
 def covering(tiles: Collection[Tile]) -> Tile:
@@ -132,26 +125,9 @@ def view_around(tiles: Collection[Tile]) -> TileRange:
     return TileRange(centre.zoom, left, left + reach, lower, lower + reach)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedArea:
-    """A named area in which tiles changed."""
-
-    name: str
-    count: int
-    """The number of changed tiles of the layer's deepest zoom in the area."""
-    layer: str
-    x: float
-    """The middle of the area, in the coordinates of the viewer's addresses."""
-    z: float
-    zoom: float
-    """The zoom at which a screen shows the whole area."""
-    views: tuple[TileRange, ...]
-    """The places with most changed tiles: each 2 x 2 to 4 x 4 tiles."""
-
-
 def changed_areas(
     history: History, outline: MapOutline, day: date, areas: Sequence[NamedArea]
-) -> list[ChangedArea]:
+) -> list[ChangedPlace]:
     """Returns the areas that changed on that day, in the order of the file.
 
     An area that is not on the map, or whose layer the history does not have, is left out with a warning in
@@ -167,7 +143,8 @@ def changed_areas(
             continue
         if tiles:
             where = view_of(layer, rectangle)
-            found.append(ChangedArea(area.name, len(tiles), layer.name, *where, tuple(_views(tiles))))
+            views = tuple(_views(tiles))
+            found.append(ChangedPlace(layer.name, len(tiles), views, *where, area=area.name))
     return found
 
 

@@ -12,8 +12,8 @@ import pytest
 from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses, parse_map, parse_settings
-from tileharvest.renderers.site import Fetched, UnrecognisedError
+from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses
+from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
 
@@ -41,7 +41,14 @@ def settings(**changed: Any) -> bytes:
 
 
 def layer_of(**changed: Any) -> Layer:
-    return parse_map(settings(**changed), "world", FOLDER)[1]
+    return probed({"": b'{"maps": ["world"]}', "maps/world/": settings(**changed)})
+
+
+def probed(files: dict[str, bytes]) -> Layer:
+    async def fetch(method: str, url: str) -> Fetched:
+        return Fetched(200, files[url.removeprefix(PAGE).removesuffix("settings.json")], url)
+
+    return asyncio.run(BlueMap().probe(MapDescription(name="m", url=PAGE), fetch)).layers[0]
 
 
 @pytest.fixture
@@ -155,17 +162,14 @@ def test_the_background_is_the_colour_below_the_world() -> None:
 def test_settings_of_a_map_that_cannot_be_are_refused_with_what_is_wrong(
     changed: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SiteError, match=f"maps/world/settings.json is not as BlueMap writes it: .*{message}"):
+    with pytest.raises(
+        SiteError, match=f"maps/world/settings.json: layer 'world' is not as BlueMap writes it: .*{message}"
+    ):
         layer_of(**changed)
 
 
-def test_damaged_settings_are_told_from_those_of_something_else() -> None:
-    url = f"{PAGE}settings.json"
-    with pytest.raises(SiteError, match="cut off or damaged") as raised:
-        parse_settings(b'{"maps": ["wor', url)
-    assert not isinstance(raised.value, UnrecognisedError)
-    with pytest.raises(SiteError, match="cut off or damaged"):
-        parse_map(settings()[:60], "world", FOLDER)
-    for other in (b"<html></html>", b'{"title": "My garden"}', b"[]"):
-        with pytest.raises(UnrecognisedError):
-            parse_settings(other, url)
+@pytest.mark.parametrize("cut", ["", "maps/world/"])
+def test_damaged_settings_are_told(cut: str) -> None:
+    files = {"": b'{"maps": ["world"]}', "maps/world/": settings()}
+    with pytest.raises(SiteError, match=f"{cut}settings.json.* is cut off or damaged"):
+        probed({**files, cut: files[cut][:15]})

@@ -182,7 +182,6 @@ def test_a_page_of_no_renderer_is_told_what_was_looked_for(tmp_path: Path) -> No
         asyncio.run(probe(MapDescription(name="m", url=PAGE), site))
     for renderer in RENDERERS.values():
         assert f"{renderer.sign} ({renderer.title})" in str(raised.value)
-    assert site.asked.count(f"GET {PAGE}tiles/settings.json") == 1
     assert {line.removeprefix(f"GET {PAGE}") for line in site.asked} >= {
         "overviewerConfig.js",
         "config.js",

@@ -13,8 +13,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from contextlib import suppress
-from itertools import pairwise
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +22,7 @@ from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.maps_file import check_map_name, replace_file, with_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 LONGEST_NAME: Final = 60
@@ -81,14 +79,19 @@ def add_area(file: Path, map_name: str, area: NamedArea) -> None:
         raise ConfigurationError(
             f"map '{map_name}' has an area '{area.name}' already; nothing was changed: remove it first"
         )
-    of_map.append(area)
-    _replace(file, [with_entry(text or _HEAD, _written(map_name, area))], areas)
+    text = with_entry(text or _HEAD, _written(map_name, area))
+    try:
+        _parsed(file, text)
+    except ConfigurationError:
+        raise _refused(file) from None
+    replace_file(file, text)
 
 
 def remove_area(file: Path, map_name: str, name: str) -> None:
-    """Removes an area from the file. The rest of the file stays as it is, comments included.
+    """Removes an area from the file, which is written anew.
 
-    Raises ConfigurationError if the map has no area of that name.
+    Raises ConfigurationError if the map has no area of that name, and if a person has changed the file, who
+    may have written comments.
     """
     text = _text(file)
     areas = _parsed(file, text)
@@ -96,7 +99,9 @@ def remove_area(file: Path, map_name: str, name: str) -> None:
     kept = [area for area in of_map if area.name != name]
     if len(kept) == len(of_map):
         raise ConfigurationError(no_such_area(map_name, name, of_map))
-    _replace(file, _each_with_one_less(text), {**areas, map_name: kept})
+    if sorted(_whole(areas).splitlines()) != sorted(text.splitlines()):
+        raise _refused(file)
+    replace_file(file, _whole({**areas, map_name: kept}))
 
 
 def no_such_area(map_name: str, name: str, areas: Sequence[NamedArea]) -> str:
@@ -146,40 +151,26 @@ def _areas_of(file: Path, map_name: str, listed: Any) -> list[NamedArea]:
     return areas
 
 
+def _whole(areas: Mapping[str, Sequence[NamedArea]]) -> str:
+    """Returns the file as this module writes it."""
+    text = _HEAD
+    for map_name, of_map in areas.items():
+        for area in of_map:
+            text = with_entry(text, _written(map_name, area))
+    return text
+
+
 def _written(map_name: str, area: NamedArea) -> list[str]:
     """Returns the lines of an area in the file."""
-    return [
-        f"[[{json.dumps(map_name)}]]",
-        # A JSON string is a TOML basic string, and a JSON list of numbers is an array. JSON does not escape
-        # U+007F, which TOML does not allow.
-        *(
-            f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
-            for key, value in msgspec.to_builtins(area).items()
-        ),
-    ]
+    corners = [[int(one) if one == int(one) else one for one in corner] for corner in area.corners]
+    values = {"name": area.name, "layer": area.layer, "corners": corners}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in values.items()]
+    # A JSON string is a TOML basic string, and a JSON list of numbers is an array. JSON does not escape
+    # U+007F, which TOML does not allow.
+    return [f"[[{json.dumps(map_name)}]]", *(line.replace("\x7f", "\\u007f") for line in lines)]
 
 
-def _each_with_one_less(text: str) -> Iterator[str]:
-    """Yields, for each area of the file, the file's text without that area's lines. All comments stay."""
-    lines = text.splitlines(keepends=True)
-    heads = [place for place, line in enumerate(lines) if line.lstrip().startswith("[[")]
-    for start, end in pairwise([*heads, len(lines)]):
-        own = [place for place in range(start, end) if lines[place].strip() and lines[place][0] != "#"]
-        yield "".join([*lines[:start], *lines[own[-1] + 1 :]])
-
-
-def _replace(file: Path, texts: Iterable[str], areas: Mapping[str, Sequence[NamedArea]]) -> None:
-    """Writes the first of the texts that reads as these areas.
-
-    Raises ConfigurationError if none does, because a person has edited the file in another form.
-    """
-    there = {name: list(of_map) for name, of_map in areas.items() if of_map}
-    for text in texts:
-        with suppress(ConfigurationError):
-            if _parsed(file, text) == there:
-                break
-    else:
-        raise ConfigurationError(
-            f"{file} is not written as `{program()} areas` does, and nothing was changed: edit it yourself"
-        )
-    replace_file(file, text)
+def _refused(file: Path) -> ConfigurationError:
+    return ConfigurationError(
+        f"{file} is not written as `{program()} areas` does, and nothing was changed: edit it yourself"
+    )

@@ -19,9 +19,8 @@ import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side, Text, converted, read_json
-from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.site import ReadLayers, UnrecognisedError, as_written, fetch_config
+from tileharvest.renderers.site import ReadLayers, fetch_config
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import tiles_around
 from tileharvest.tiles.layers import Layer
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SETTINGS_FILE: Final = "settings.json"
@@ -119,7 +117,7 @@ class BlueMap(Renderer):
         It costs a request for each map that is kept. A map that is listed without settings of its own is left
         out, as on the site's own page.
         """
-        settings = parse_settings(found.body, found.url)
+        settings = converted(read_json(found.body), _Settings)
         root = urljoin(found.url, settings.map_data_root.rstrip("/") + "/")
         listed = tuple(dict.fromkeys(settings.maps))
         is_named = description.layers and set(description.layers) <= set(listed)
@@ -129,8 +127,9 @@ class BlueMap(Renderer):
             its = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
             if its is not None:
                 with layers.reading(name, its.url):
-                    order[name], layer = parse_map(its.body, name, folder)
-                    layers.append(layer)
+                    described = converted(read_json(its.body), _Map)
+                    layers.append(_layer(described, name, f"{folder}/tiles"))
+                    order[name] = described.sorting
         layers.sort(key=lambda layer: order[layer.name])
         return layers
 
@@ -164,9 +163,8 @@ class BlueMap(Renderer):
                 coming += [one for one in sorted(near) if one not in seen and one not in coming]
         return ChangeIndex("regions", _stamps(times, layer.tile_size[0])) if times else None
 
-    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
-        folder = layer.addresses.folder.removesuffix("/tiles")
-        return spots(await read_markers(fetch, f"{folder}/live/markers.json"))
+    def markers(self, layer: Layer) -> str | None:
+        return f"{layer.addresses.folder.removesuffix('/tiles')}/live/markers.json"
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for a 204, with which BlueMap's own servers answer for a missing tile."""
@@ -201,31 +199,6 @@ class LowresAddresses:
         tile = Tile.at(1 - level, column, row)
         # A number has one writing: no zeros before it, and no -0.
         return tile if self.url_of(tile) == path else None
-
-
-def parse_settings(body: bytes, url: str) -> _Settings:
-    """Returns the content of the `settings.json` beside the page. `url` is its address.
-
-    Raises UnrecognisedError for a file that BlueMap has not written, and SiteError for a damaged one.
-    """
-    try:
-        return converted(read_json(body), _Settings)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if not body.lstrip().startswith(b"{"):
-            raise UnrecognisedError(f"{url} is no file of BlueMap's, but something else") from None
-        raise SiteError(f"{url} is cut off or damaged ({error}); try again later") from None
-    except (ValueError, RecursionError) as error:
-        raise UnrecognisedError(f"{url} is not as BlueMap writes it: {error}") from None
-
-
-def parse_map(body: bytes, name: str, folder: str) -> tuple[float, Layer]:
-    """Returns the layer of a map and its place in the menu, from the `settings.json` in the map's folder.
-
-    Raises SiteError, which says what is wrong.
-    """
-    with as_written(f"{folder}/{SETTINGS_FILE}", "BlueMap"):
-        settings = converted(read_json(body), _Map)
-        return settings.sorting, _layer(settings, name, f"{folder}/tiles")
 
 
 def parse_regions(body: bytes, url: str) -> tuple[int, ...]:

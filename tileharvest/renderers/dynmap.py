@@ -24,7 +24,6 @@ from tileharvest.renderers.bounds import (
     read_json,
     read_script,
 )
-from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
 from tileharvest.tiles.grid import Tile
@@ -37,10 +36,7 @@ from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
 SERVER_CONFIG: Final = "up/configuration"
@@ -186,12 +182,10 @@ class Dynmap(Renderer):
         tells = not urls.tiles.partition("?")[0].endswith("/tiles.php")
         return replace(site_of(self.name, description, layers, answer.url), answers_head=tells)
 
-    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
-        if "?" in layer.addresses.folder:
-            # Scripts beside a database have other addresses.
-            return ()
+    def markers(self, layer: Layer) -> str | None:
         tiles, world, _ = layer.addresses.folder.rsplit("/", 2)
-        return spots(await read_markers(fetch, f"{tiles}/_markers_/marker_{world}.json"))
+        # Scripts beside a database have other addresses.
+        return None if "?" in tiles else f"{tiles}/_markers_/marker_{world}.json"
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for the blank image that stands for a missing tile, and for a redirect to it.

@@ -111,7 +111,14 @@ def parse_config(text: str, page: str) -> ReadLayers:
     url = f"{page}{CONFIG_FILE}"
     layers = ReadLayers(url, "Overviewer")
     with as_written(url, "Overviewer"):
-        config = converted(_read_script(text), _Config)
+        if text.lstrip("\ufeff \t\r\n").startswith("version https://git-lfs"):
+            raise SiteError(
+                f"{url} is a Git-LFS pointer, not the file itself: the site was published without its large"
+                " files; tell its owner"
+            )
+        if _VARIABLE not in text:
+            raise SiteError(f"{url} does not set {_VARIABLE}: is this a Minecraft-Overviewer map?")
+        config = converted(read_script(text, _VARIABLE), _Config)
     for said in config.tilesets:
         with layers.reading(said.get("path") if isinstance(said, dict) else said):
             layers.append(_layer(converted(said, _Tileset), page, config))
@@ -144,22 +151,6 @@ def projection_of(tile_size: int, north_direction: int) -> Projection:
         (block * (xe + ze), 0, block * (xs + zs), block * (x0 + z0) - 1),
         (step * (xe - ze), block, step * (xs - zs), step * (x0 - z0) - 256 * block),
     )
-
-
-def _read_script(text: str) -> Any:
-    start = text.lstrip("\ufeff \t\r\n")
-    if start.startswith("version https://git-lfs"):
-        raise SiteError(
-            f"{CONFIG_FILE} is a Git-LFS pointer, not the file itself: the site was published without"
-            " its large files; tell its owner"
-        )
-    found = start.find(_VARIABLE)
-    if found < 0:
-        raise SiteError(f"{CONFIG_FILE} does not set {_VARIABLE}: is this a Minecraft-Overviewer map?")
-    try:
-        return read_script(start, _VARIABLE)
-    except msgspec.DecodeError as error:
-        raise SiteError(f"{CONFIG_FILE} is cut off or damaged ({error}); try again later") from None
 
 
 def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:

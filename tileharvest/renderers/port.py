@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
@@ -116,12 +115,12 @@ class Renderer(Protocol):
         """
         return None if layer.stamp is None else ChangeIndex(layer.stamp)
 
-    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
-        """Returns places of the world at which the site shows something, such as its markers.
+    def markers(self, layer: Layer) -> str | None:
+        """Returns the address of a file that says where the site shows something, such as its markers.
 
-        It is called for endless layers, which are searched from there, too. It may cost a few small files.
+        An endless layer is searched from there, too.
         """
-        return ()
+        return None
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns a server's answer about a tile, as a plain file server would have given it.

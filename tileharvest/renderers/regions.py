@@ -17,7 +17,6 @@ import msgspec
 from tileharvest.maps.template import Template
 from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted, read_json
 from tileharvest.renderers.columns import TemplateAddresses
-from tileharvest.renderers.markers import read_markers, spots
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config, not_found
 from tileharvest.tiles.ground import tiles_around
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.markers import Spot
     from tileharvest.renderers.site import Fetch, Fetched, Site
     from tileharvest.tiles.grid import Tile
 
@@ -47,7 +45,6 @@ BLOCKS: Final = Projection.from_above(REGION)
 
 _Coordinate: TypeAlias = Annotated[int, msgspec.Meta(ge=-30_000_000, le=30_000_000)]
 """In blocks. A world ends there."""
-_MOST_MARKER_LAYERS: Final = 20
 _ATTEMPTS: Final = 3
 """How often to read a file that its renderer may just be writing."""
 
@@ -162,16 +159,8 @@ class RegionRenderer(Renderer):
                         layers.append(self._layer(name, world, its, template))
         return layers
 
-    async def spots(self, layer: Layer, fetch: Fetch) -> Iterable[Spot]:
-        """squaremap writes all markers into one file. Pl3xMap lists its layers of markers there, and writes a
-        file for each."""
-        folder = layer.addresses.folder
-        listed = await read_markers(fetch, f"{folder}/markers.json")
-        found = list(spots(listed))
-        for one in listed[:_MOST_MARKER_LAYERS] if self.step < 0 and isinstance(listed, list) else ():
-            if isinstance(one, dict) and isinstance(key := one.get("key"), str):
-                found += spots(await read_markers(fetch, f"{folder}/markers/{quote(key)}.json"))
-        return found
+    def markers(self, layer: Layer) -> str | None:
+        return f"{layer.addresses.folder}/markers.json"
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns 404 for a tile that the renderer's own server lacks, and any other answer as it is.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
@@ -14,6 +13,7 @@ from tileharvest.maps.description import is_file_name
 from tileharvest.renderers.bluemap import BlueMap
 from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
+from tileharvest.renderers.markers import marked_places
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.regions import Pl3xMap, Squaremap
@@ -117,26 +117,26 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
     try:
         return await _probed(usual, description, fetch)
     except UnrecognisedError:
-        absent: dict[str, Fetched] = {}
-
-        async def fetch_present(method: str, url: str) -> Fetched:
-            # Renderers share names of files. A file that one of them has not found is not asked for again.
-            answer = absent.get(url) or await fetch(method, url)
-            if answer.status != 200:
-                absent[url] = answer
-            return answer
-
-        shown = await _recognised(description, fetch_present)
-        if shown is not None:
-            return await _probed(shown, description, fetch)
-        site, failed = await _configured(description, fetch_present, usual)
-        if site is not None:
-            return site
-        unread = f"; could not be read: {failed}" if failed else ""
-        raise UnrecognisedError(
-            f"no map was found at {description.page}: is the address right? If the map has moved, put the"
-            f" right url into maps.toml. Looked for: {_signs()}{unread}"
-        ) from None
+        shown = await _recognised(description, fetch)
+    if shown is not None:
+        return await _probed(shown, description, fetch)
+    failed: SiteError | None = None
+    for renderer in RENDERERS.values():
+        # Plain tiles have no configuration beside a page.
+        if renderer.name not in (usual.name, Xyz.name):
+            try:
+                return await _probed(renderer, description, fetch)
+            except UnrecognisedError:
+                continue
+            except SiteError as error:
+                # It may be another program's file of the same name.
+                failed = failed or error
+    signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())
+    unread = f"; could not be read: {failed}" if failed else ""
+    raise UnrecognisedError(
+        f"no map was found at {description.page}: is the address right? If the map has moved, put the"
+        f" right url into maps.toml. Looked for: {signs}{unread}"
+    )
 
 
 async def with_indexes(site: Site, fetch: Fetch) -> Site:
@@ -181,11 +181,10 @@ async def _with_seeds(renderer: Renderer, site: Site, fetch: Fetch) -> Site:
     for layer in site.layers:
         found = layer
         projection, pyramid = layer.projection, layer.pyramid
-        if pyramid.is_endless and projection is not None:
-            with suppress(SiteError):
-                points = [projection.point_of(*spot) for spot in await renderer.spots(layer, fetch_once)]
-                seeded = pyramid.seeded(tiles_at(pyramid.first, points, pyramid.factor))
-                found = replace(layer, pyramid=seeded)
+        if pyramid.is_endless and projection is not None and (url := renderer.markers(layer)):
+            points = [projection.point_of(*spot) for spot in await marked_places(fetch_once, url)]
+            seeded = pyramid.seeded(tiles_at(pyramid.first, points, pyramid.factor))
+            found = replace(layer, pyramid=seeded)
         layers.append(found)
     return replace(site, layers=tuple(layers))
 
@@ -202,27 +201,6 @@ def _once(fetch: Fetch) -> Fetch:
     return fetch_once
 
 
-async def _configured(
-    description: MapDescription, fetch: Fetch, usual: Renderer
-) -> tuple[Site | None, SiteError | None]:
-    """Returns the site as read by the first renderer whose configuration is there, or the first error.
-
-    An error means that a file was there and could not be read. It may be another program's file of the same
-    name, so the other renderers are still tried. Plain tiles are left out, because they have no configuration
-    beside a page.
-    """
-    failed: SiteError | None = None
-    for renderer in RENDERERS.values():
-        if renderer.name not in (usual.name, Xyz.name):
-            try:
-                return await _probed(renderer, description, fetch), None
-            except UnrecognisedError:
-                continue
-            except SiteError as error:
-                failed = failed or error
-    return None, failed
-
-
 async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | None:
     """Returns the renderer that has written the page at the map's address, or None if no known one has."""
     named = description.url.partition("#")[0].partition("?")[0]
@@ -231,7 +209,3 @@ async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | N
     answer = await fetch("GET", named if is_page else description.page)
     page = answer.text if answer.status == 200 else ""
     return next((renderer for renderer in RENDERERS.values() if renderer.recognises(page)), None)
-
-
-def _signs() -> str:
-    return ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())

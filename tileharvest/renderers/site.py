@@ -16,7 +16,7 @@ from tileharvest.tiles.images import MOST_PIXELS
 from tileharvest.tiles.layers import Layer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.walk.change_index import ChangeIndex
@@ -107,16 +107,13 @@ class ReadLayers(list[Layer]):
 
         `url` is the address of the layer's own file, if it has one.
         """
-        before, said = len(self), shown(name)
+        before = len(self)
         try:
-            with as_written(f"{url or self._url}: layer '{said}'", self._title):
+            with as_written(f"{url or self._url}: layer '{shown(name)}'", self._title):
                 yield
-                names = {layer.name for layer in self[:before]}
                 for layer in self[before:]:
-                    if layer.name in names:
+                    if layer.name in {other.name for other in self[:before]}:
                         raise ValueError("the site names it twice")
-                    _check_tiles(layer)
-                    names.add(layer.name)
         except SiteError as error:
             self.refuse(str(name), str(error))
             del self[before:]
@@ -162,19 +159,29 @@ def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer],
     overlays.
 
     `source` is the address of the file that names the layers. Raises ConfigurationError for a layer that the
-    site lacks, and SiteError if there is no layer to keep.
+    site lacks, and SiteError if there is no layer to keep. A refused layer is not lacking.
     """
-    by_name = {layer.name: layer for layer in layers}
-    refused = layers.refused if isinstance(layers, ReadLayers) else {}
+    by_name: dict[str, Layer] = {}
+    refused = dict(layers.refused) if isinstance(layers, ReadLayers) else {}
+    for layer in layers:
+        try:
+            with as_written(f"{source}: layer '{shown(layer.name)}'", renderer):
+                _check_tiles(layer)
+            by_name[layer.name] = layer
+        except SiteError as error:
+            refused.setdefault(layer.name, str(error))
     if len(by_name) + len(refused) > MOST_LAYERS:
         raise SiteError(
             f"{source} names {len(by_name) + len(refused):,} layers, and {MOST_LAYERS:,} are the most"
         )
-    for layer in by_name.values():
-        with as_written(f"{source}: layer '{shown(layer.name)}'", renderer):
-            _check_tiles(layer)
     if description.layers:
-        require_layers(description, by_name, refused)
+        for wanted in description.layers:
+            # A refused name may also be a whole world, whose layers nobody knows.
+            if wanted not in by_name and not any(_is_in(wanted, name) for name in refused):
+                has = ", ".join([*by_name, *refused])
+                raise ConfigurationError(
+                    f"the site of map '{description.name}' has no layer '{wanted}'; it has: {has}"
+                )
         chosen = tuple(by_name[name] for name in description.layers if name in by_name)
         unread = [name for name in description.layers if name not in by_name or name in refused]
         refused = {name: why for name, why in refused.items() if any(_is_in(one, name) for one in unread)}
@@ -185,22 +192,6 @@ def site_of(renderer: str, description: MapDescription, layers: Iterable[Layer],
             raise SiteError(next(iter(refused.values())))
         raise SiteError(f"{source} has no layer but overlays" if by_name else f"{source} has no layer")
     return Site(renderer, chosen, refused=tuple(dict.fromkeys(refused.values())))
-
-
-def require_layers(
-    description: MapDescription, names: Collection[str], refused: Collection[str] = ()
-) -> None:
-    """Raises ConfigurationError for a layer that maps.toml names and the site lacks.
-
-    `names` are the layers of the site. A layer among the `refused` is not lacking. A refused name may also be
-    a whole world, whose layers nobody knows.
-    """
-    for wanted in description.layers:
-        if wanted not in names and not any(_is_in(wanted, name) for name in refused):
-            has = ", ".join([*names, *refused])
-            raise ConfigurationError(
-                f"the site of map '{description.name}' has no layer '{wanted}'; it has: {has}"
-            )
 
 
 def _is_in(layer: str, name: str) -> bool:

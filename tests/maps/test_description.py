@@ -89,12 +89,12 @@ MISTAKES = [
     ("url = 3", "'url': expected `str`, got `int`; write for example url ="),
     (
         'url = "map.example.net"',
-        "'url': 'map.example.net' is no address that begins with http.*; write for example url =",
+        "'url': 'map.example.net' is no address of a page, such as https://",
     ),
     ('url = "ftp://h/"', "'url': 'ftp://h/' is no address"),
     (
         'url = "http://h/"\nviewer = "maps.example"',
-        "'viewer': 'maps.example' is no address.*; write for example viewer =",
+        "'viewer': 'maps.example' is no address of a page, such as https://",
     ),
     ('url = "http://h/"\nlayers = "world"', "'layers': expected `array`.*write for example layers ="),
     ('url = "http://h/"\nlayers = ["a", "a"]', "'layers': one of them is there twice; write for"),

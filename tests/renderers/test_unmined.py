@@ -13,7 +13,7 @@ from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
-from tileharvest.renderers.unmined import parse_properties, parse_regions
+from tileharvest.renderers.unmined import parse_regions
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
 
@@ -139,21 +139,10 @@ def test_damaged_regions_are_refused_with_what_is_wrong(text: str, message: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("said", "message"),
     [
         (properties()[:150], "cut off or damaged"),
         (properties().replace("minZoom", "zoomMin"), "missing required field `minZoom`"),
-        (properties().replace("maxZoom: 0", 'maxZoom: "deep"'), "not as uNmINeD writes it"),
-    ],
-)
-def test_damaged_properties_are_refused_with_what_is_wrong(text: str, message: str) -> None:
-    with pytest.raises(SiteError, match=message):
-        parse_properties(text, URL)
-
-
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
         (properties(image_format="bmp"), "imageFormat is bmp: expected"),
         (properties(min_zoom=1), "its zooms are 1 to 0"),
         (properties(min_zoom=-1_000_000_000), "its zooms are -1000000000 to 0"),

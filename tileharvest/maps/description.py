@@ -24,7 +24,7 @@ from tileharvest.maps.template import DEEPEST, Template, is_template
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import time
 
 EXAMPLES: Final = {
@@ -176,9 +176,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     requests_per_second: float | None = None
     """The limit of all workers together. None means that only the concurrency limits them."""
     delay: float | tuple[float, float] | None = None
-    """The seconds from the start of one request to the start of the next, of all workers together.
-
-    If two numbers are given, each gap is drawn between them. None means that the settings decide."""
+    """The seconds between the starts of two requests, of all workers together. Each gap is drawn between two
+    numbers. None means that the settings decide."""
     autothrottle: bool | None = None
     """Whether Scrapy's AutoThrottle slows down for a host that answers slowly."""
     quiet_hours: str | tuple[str, ...] | None = None
@@ -224,11 +223,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     first: Literal["get", "head"] = "get"
     """How a map's first harvest asks for the tiles that it keeps: by GET at once, or by HEAD and then GET."""
     max_tiles: int | None = None
-    """The most tiles of a layer. A walk that finds more is ended.
-
-    None means 2,000,000. After a complete harvest of the same zones and zooms, None means 20 times the tiles
-    of that harvest, at least 100,000 and at most 2,000,000, but never less than twice its tiles. If a number
-    is set, walks over equal images are not ended."""
+    """The most tiles of a layer. A walk that finds more is ended. None means what `walk.tile_count_guard`
+    derives from the last harvest. If a number is set, walks over equal images are not ended."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
     """How many levels the walk may go below the tiles at which it starts. None means all."""
     enabled: bool = True
@@ -236,21 +232,14 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     note: str = ""
 
     def __post_init__(self) -> None:
-        _check_page(self.url, "url")
-        if is_template(self.url):
-            _check_read(self.url, "url", Template)
+        for key, read in _READERS.items():
+            _check_read(getattr(self, key), key, read)
+        _check_read(self, "delay", lambda entry: entry.gap)
         _check_read(self, "git", lambda entry: entry.repository)
-        _check_plain_tiles(self)
         _check(len(set(self.layers)) == len(self.layers), "layers", "one of them is there twice")
-        if self.zooms is not None:
-            coarsest, deepest = self.zooms
-            _check(
-                coarsest <= deepest,
-                "zooms",
-                f"{coarsest} is deeper than {deepest}, and the coarsest comes first",
-            )
-            _check(deepest <= 0, "zooms", f"{deepest} is deeper than 0, the deepest zoom")
-        _check_politeness(self)
+        for key, text in (("contact", self.contact), ("user_agents", "".join(self.user_agents))):
+            _check(text.isprintable(), key, "it has a character that no header of a request may have")
+        _check_reach(self)
         _check_times(self)
         try:
             _ = self.zone_info
@@ -275,13 +264,8 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def film_days(self) -> int:
-        """The days of `notify_film`. 0 if the entry has none. Raises ValueError for parts of a day."""
-        if self.notify_film is None:
-            return 0
-        length = Interval.parse(self.notify_film)
-        if length.length % timedelta(days=1):
-            raise ValueError(f"{length} are no whole days: write for example 7d")
-        return length.length.days
+        """The days of `notify_film`. 0 if the entry has none."""
+        return 0 if self.notify_film is None else _whole_days(self.notify_film)
 
     @property
     def gap(self) -> Delay | None:
@@ -291,10 +275,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     @property
     def quiet(self) -> tuple[QuietHours, ...] | None:
         """The quiet hours. None if the entry has none."""
-        if self.quiet_hours is None:
-            return None
-        hours = (self.quiet_hours,) if isinstance(self.quiet_hours, str) else self.quiet_hours
-        return tuple(QuietHours.parse(one) for one in hours)
+        return None if self.quiet_hours is None else _hours(self.quiet_hours)
 
     @property
     def segment(self) -> str | None:
@@ -362,60 +343,70 @@ def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> De
     return None if not said else said[0].at_least(said[-1])
 
 
-def _check_plain_tiles(description: MapDescription) -> None:
+def _whole_days(text: str) -> int:
+    length = Interval.parse(text)
+    if length.length % timedelta(days=1):
+        raise ValueError(f"{length} are no whole days: write for example 7d")
+    return length.length.days
+
+
+def _hours(said: str | tuple[str, ...]) -> tuple[QuietHours, ...]:
+    return tuple(QuietHours.parse(one) for one in ((said,) if isinstance(said, str) else said))
+
+
+def _read_page(address: str) -> str:
+    """Returns the address of a page. Raises ValueError for any other text."""
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"'{address}' is no address of a page, such as https://map.example.net/world/")
+    return Template(address).text if is_template(address) else address
+
+
+_READERS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "url": _read_page,
+    "requests_per_second": Delay.of_rate,
+    "quiet_hours": _hours,
+    "quiet_rate": parse_rate,
+    "max_tile_bytes": parse_size,
+    "min_free": parse_size,
+    "notify_film": _whole_days,
+    "viewer": lambda address: address and _read_page(address),
+    "every": lambda text: text == AUTO or Interval.parse(text),
+    "every_min": Interval.parse,
+    "every_max": Interval.parse,
+    "at": parse_time,
+}
+"""What reads the value of a key, and raises ValueError for one that cannot be."""
+
+
+def _check_reach(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
+    if description.zooms is not None:
+        coarsest, deepest = description.zooms
+        later = f"{coarsest} is deeper than {deepest}, and the coarsest comes first"
+        _check(coarsest <= deepest, "zooms", later)
+        _check(deepest <= 0, "zooms", f"{deepest} is deeper than 0, the deepest zoom")
     if isinstance(description.bounds, tuple):
         west, south, east, north = description.bounds
         _check(-180 <= west < east <= 180, "bounds", f"from {west:g} to {east:g} degrees east is nothing")
         _check(-90 <= south < north <= 90, "bounds", f"from {south:g} to {north:g} degrees north is nothing")
     if description.site_zooms is not None:
         coarsest, deepest = description.site_zooms
-        _check(
-            0 <= coarsest <= deepest <= DEEPEST,
-            "site_zooms",
-            f"the site's own zooms lie between 0 and {DEEPEST}, and the coarsest comes first",
-        )
-
-
-def _check_politeness(description: MapDescription) -> None:
-    """Raises ValueError that names the wrong key."""
-    _check_read(description.requests_per_second, "requests_per_second", Delay.of_rate)
-    _check_read(description, "delay", lambda entry: entry.gap)
-    _check_read(description, "quiet_hours", lambda entry: entry.quiet)
-    _check_read(description.quiet_rate, "quiet_rate", parse_rate)
-    _check_read(description.max_tile_bytes, "max_tile_bytes", parse_size)
-    _check_read(description.min_free, "min_free", parse_size)
-    _check_read(description, "notify_film", lambda entry: entry.film_days)
-    for key, text in (("contact", description.contact), ("user_agents", "".join(description.user_agents))):
-        _check(text.isprintable(), key, "it has a character that no header of a request may have")
-    if description.viewer:
-        _check_page(description.viewer, "viewer")
+        between = f"the site's own zooms lie between 0 and {DEEPEST}, and the coarsest comes first"
+        _check(0 <= coarsest <= deepest <= DEEPEST, "site_zooms", between)
 
 
 def _check_times(description: MapDescription) -> None:
     """Raises ValueError that names the wrong key."""
-    if description.every not in (None, AUTO):
-        _check_read(description.every, "every", Interval.parse)
     for key, said in (("every_min", description.every_min), ("every_max", description.every_max)):
-        _check_read(said, key, Interval.parse)
-        _check(
-            said is None or description.every == AUTO,
-            key,
-            'it is of use with every = "auto" only',
-        )
+        _check(said is None or description.every == AUTO, key, 'it is of use with every = "auto" only')
     if description.adaptive is not None:
         shortest, longest = description.adaptive
-        _check(
-            shortest.length <= longest.length, "every_max", f"{longest} is shorter than every_min, {shortest}"
-        )
-    _check_read(description.at, "at", parse_time)
+        shorter = f"{longest} is shorter than every_min, {shortest}"
+        _check(shortest.length <= longest.length, "every_max", shorter)
     if description.at is not None and description.interval is not None:
-        _check_read(
-            description.interval,
-            "at",
-            lambda interval: interval.repeats,
-            'leave it out, or take hours that a day is made of, such as every = "6h"',
-        )
+        hint = 'leave it out, or take hours that a day is made of, such as every = "6h"'
+        _check_read(description.interval, "at", lambda interval: interval.repeats, hint)
 
 
 def _check_read(said: Any, key: str, read: Callable[[Any], object], hint: str = "") -> None:
@@ -425,13 +416,6 @@ def _check_read(said: Any, key: str, read: Callable[[Any], object], hint: str = 
             read(said)
     except ValueError as error:
         raise ValueError(f"key '{key}': {error}{hint and f'; {hint}'}") from None
-
-
-def _check_page(address: str, key: str) -> None:
-    """Raises ValueError, which names the key, for a text that is no address of a page."""
-    parts = urlsplit(address)
-    is_page = parts.scheme in ("http", "https") and bool(parts.hostname)
-    _check(is_page, key, f"'{address}' is no address that begins with http:// or https://")
 
 
 def _check(holds: bool, key: str, why: str) -> None:

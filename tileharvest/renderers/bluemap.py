@@ -30,7 +30,7 @@ from tileharvest.tiles.verdict import Answer
 from tileharvest.walk.change_index import ChangeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
@@ -44,7 +44,6 @@ LEFT_ALONE: Final = (
 _NO_CONTENT: Final = 204
 _REGIONS: Final = 64
 """Regions along the edge of the square that one file describes. A region is 512 blocks wide."""
-_MOST_REGION_FILES: Final = 64
 _MOST_REGION_BYTES: Final = 1024 * 1024
 _MOST_STAMPS: Final = 4_000_000
 """The most pairs of a region and a tile that shows it. A world of 65,536 x 65,536 blocks with tiles of 500
@@ -137,31 +136,21 @@ class BlueMap(Renderer):
         """Returns the time at which each region of the map was last drawn. BlueMap publishes it from 5.22 on,
         on file servers.
 
-        A file describes 64 x 64 regions, so four files around the origin describe a world of 65,536 x 65,536
-        blocks. Further files are asked for if there is land at the edge. A map without such files costs two
-        requests. The files of versions before 5.22, each of 1,024 x 1,024 blocks, are not used: they cost as
-        many requests as a walk that is pruned by the times, and named far more than had changed.
+        A file describes 64 x 64 regions, so the four files around the origin describe a world of 65,536 x
+        65,536 blocks. A larger world has no index here. The files of versions before 5.22, each of 1,024 x
+        1,024 blocks, are not used: they cost as many requests as a walk that is pruned by the times, and
+        named far more than had changed.
         """
         folder = f"{layer.addresses.folder.removesuffix('/tiles')}/rstate/regions"
         times: dict[_Place, int] = {}
-        coming, seen = [(0, 0), (-1, -1)], set[_Place]()
-        while coming and len(seen) < _MOST_REGION_FILES:
-            column, row = place = coming.pop(0)
-            seen.add(place)
+        for column, row in product((0, -1), repeat=2):
             url = f"{folder}/x{_digits(column)}/z{_digits(row)}.regions.dat"
             answer = await fetch_config(fetch, url)
-            if answer is not None:
-                read = parse_regions(answer.body, url)
-                found = {
-                    (_REGIONS * column + x, _REGIONS * row + z): read[z * _REGIONS + x]
-                    for z in range(_REGIONS)
-                    for x in range(_REGIONS)
-                    if read[z * _REGIONS + x]
-                }
-                times |= found
-                near = {(-1, 0), (0, -1), (-1, -1), (0, 0)} | _beyond(found)
-                coming += [one for one in sorted(near) if one not in seen and one not in coming]
-        return ChangeIndex("regions", _stamps(times, layer.tile_size[0])) if times else None
+            for place, time in enumerate(parse_regions(answer.body, url)) if answer is not None else ():
+                if time:
+                    times[_REGIONS * column + place % _REGIONS, _REGIONS * row + place // _REGIONS] = time
+        is_larger = any(one in (-_REGIONS, _REGIONS - 1) for place in times for one in place)
+        return None if is_larger or not times else ChangeIndex("regions", _stamps(times, layer.tile_size[0]))
 
     def markers(self, layer: Layer) -> str | None:
         return f"{layer.addresses.folder.removesuffix('/tiles')}/live/markers.json"
@@ -213,12 +202,6 @@ def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
         return struct.unpack_from(f">{_REGIONS * _REGIONS}i", data, start)
     except (zlib.error, ValueError, struct.error) as error:
         raise SiteError(f"{url} is cut off, damaged or of another form ({error})") from None
-
-
-def _beyond(regions: Iterable[_Place]) -> set[_Place]:
-    """Returns the files that describe the regions around these, as columns and rows of files."""
-    around = tuple(product((-1, 0, 1), repeat=2))
-    return {((x + i) // _REGIONS, (z + j) // _REGIONS) for x, z in regions for i, j in around}
 
 
 def _stamps(times: Mapping[_Place, int], size: int) -> tuple[tuple[int, int, str], ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -63,7 +63,6 @@ _TILE: Final = re.compile(
 
 Place = tuple[int, int]
 """Column and row."""
-_Form = TypeVar("_Form")
 
 
 class _Properties(msgspec.Struct, rename="camel"):
@@ -183,20 +182,18 @@ class Unmined(Renderer):
         That costs a further request for each zoom above 0 that is drawn, and one more if `maxZoom` names a
         deeper zoom than is drawn.
         """
-        if _PROPERTIES not in found.text:
+        start = found.text.find(_PROPERTIES)
+        if start < 0:
             raise not_found(f"{found.url} does not set {_PROPERTIES}")
-        properties = parse_properties(found.text, found.url)
-        regions = await _regions(fetch, found.folder + REGIONS_FILE)
+        properties = converted(read_script(found.text[start:]), _Properties)
+        url = found.folder + REGIONS_FILE
+        answer = await fetch_config(fetch, url)
+        if answer is None:
+            raise SiteError(f"there is no {url}, which says what tiles the map has; tell its owner")
+        regions = parse_regions(answer.text, url)
         addresses = UnminedAddresses(f"{found.folder}tiles", properties.image_format)
         deepest = await _deepest(fetch, properties.max_zoom, regions, addresses)
         return [_layer(properties, regions, deepest, addresses)]
-
-
-def parse_properties(text: str, url: str) -> _Properties:
-    """Returns the properties of a map from the text of their file. `url` is its address. Raises SiteError,
-    which says what is wrong."""
-    start = text.find(_PROPERTIES)
-    return _parsed(text[max(0, start) :], url, _Properties)
 
 
 def parse_regions(text: str, url: str) -> frozenset[Place]:
@@ -207,29 +204,18 @@ def parse_regions(text: str, url: str) -> frozenset[Place]:
     match = _REGIONS.search(text)
     if match is None:
         raise SiteError(f"{url} does not set UnminedRegions: is this a map of uNmINeD?")
-    groups = _parsed(_ARRAY.sub(r"\1", text[match.end() :]), url, list[_Group])
-    drawn = (region for group in groups for region in group.regions())
-    found = frozenset(islice(drawn, _MOST_REGIONS + 1))
+    with as_written(url, "uNmINeD"):
+        groups = converted(read_script(_ARRAY.sub(r"\1", text[match.end() :])), list[_Group])
+        drawn = (region for group in groups for region in group.regions())
+        found = frozenset(islice(drawn, _MOST_REGIONS + 1))
+        far = max((max(abs(x), abs(z)) for x, z in found), default=0)
+        if far > _FARTHEST:
+            raise ValueError(f"a region lies {far:,} regions from the origin")
     if len(found) > _MOST_REGIONS:
         raise SiteError(f"{url} has more than {_MOST_REGIONS:,} regions, which is more than can be read")
     if not found:
         raise SiteError(f"{url} has no region: nothing of the map is drawn")
-    far = max(max(abs(x), abs(z)) for x, z in found)
-    if far > _FARTHEST:
-        raise SiteError(f"{url} is not as uNmINeD writes it: a region lies {far:,} regions from the origin")
     return found
-
-
-async def _regions(fetch: Fetch, url: str) -> frozenset[Place]:
-    answer = await fetch_config(fetch, url)
-    if answer is None:
-        raise SiteError(f"there is no {url}, which says what tiles the map has; tell its owner")
-    return parse_regions(answer.text, url)
-
-
-def _parsed(text: str, url: str, form: type[_Form]) -> _Form:
-    with as_written(url, "uNmINeD"):
-        return converted(read_script(text), form)
 
 
 async def _deepest(

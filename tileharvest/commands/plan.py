@@ -90,7 +90,9 @@ class Command(ProjectCommand, ScrapyCommand):
         for note in notes:
             write_line(note)
 
-    def _by_sample(self, description: MapDescription, rules: Rules) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
+    def _by_sample(
+        self, description: MapDescription, rules: Rules
+    ) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
         """Asks for a sample. Returns the plan, its origin for programs, and a title and notes for people.
         Raises TileHarvestError."""
         from tileharvest.spiders.site_sample import SiteSampleSpider

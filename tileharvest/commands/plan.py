@@ -72,7 +72,7 @@ class Command(ProjectCommand, ScrapyCommand):
             plan, origin, lines = self._by_sample(description, rules)
         budgets = {"run": rules.budget, "day": rules.daily_budget}
         if opts.json:
-            least = plan.least and plan.least.as_plain()
+            least = None if plan.least is None else plan.least.as_plain()
             plain = {"expected": plan.expected.as_plain(), "least": least, "most": plan.most.as_plain()}
             runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
             write_json({"map": description.name, **origin, **plain, **runs})

@@ -83,7 +83,7 @@ class Command(ProjectCommand, ScrapyCommand):
         if plan.expected.seconds > _LONG:
             notes.append("that takes days; a region takes less: write zones into maps.toml")
         for unit, budget in budgets.items():
-            if budget is not None and plan.most.runs(budget) > 1:
+            if plan.most.runs(budget) > 1:
                 fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
                 several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
                 notes.append(f"with the budget of a {unit} it will be done in {several} {unit}s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +47,7 @@ class Command(ExportCommand, ScrapyCommand):
             self.announce(opts, f"{folder}: {name}, {day}: {counted(past.tiles, 'tile')}")
             with self.watch(opts) as watch:
                 restored = restore(past, open_store_for_reading(self.settings), folder, watch)
-        result = {"map": name, "day": day.isoformat(), "folder": str(folder), **restored.as_plain()}
+        result = {"map": name, "day": day.isoformat(), "folder": str(folder), **asdict(restored)}
         self.report(opts, result, _in_words(folder, day, restored), restored.missing)
         if not opts.json:
             for line in _besides(restored):

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
 """The endings of archives' names."""
-_MOST_ZIPPED: Final = 200_000
-"""The most tiles of a zip, whose list of contents is held in memory until the end."""
 _DEEPEST: Final = 30
 """The deepest zoom that most readers know."""
 _QUALITY: Final = 90
@@ -136,11 +134,6 @@ class ArchivePlan:
             raise ConfigurationError(
                 f"tiles of {width} x {height} pixels are not square, which {path.suffix} asks for;"
                 " nothing was made: choose .zip"
-            )
-        if path.suffix.lower() == ".zip" and counts.total() > _MOST_ZIPPED:
-            raise ConfigurationError(
-                f"{counts.total():,} tiles are too many for a zip, which takes {_MOST_ZIPPED:,};"
-                " nothing was made: choose .pmtiles, fewer --zooms or a smaller --area"
             )
         # Transparent images cannot become JPEG.
         most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]

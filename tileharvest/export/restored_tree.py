@@ -6,13 +6,13 @@ import asyncio
 import os
 import shutil
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from PIL import Image
@@ -68,10 +68,6 @@ class Restored:
     elsewhere: int = 0
     """The number of tiles and files whose addresses do not lie below the map's page. They were left out."""
 
-    def as_plain(self) -> dict[str, Any]:
-        """Returns the counts as a value of plain types, for `--json`."""
-        return {**asdict(self), "composed": {str(zoom): n for zoom, n in sorted(self.composed.items())}}
-
 
 @dataclass(frozen=True)
 class PastSite:
@@ -98,10 +94,12 @@ class PastSite:
             file = files.get(url)
             return Fetched(404, b"", url) if file is None else Fetched(200, file.body, url)
 
-        why, tried = "", day
+        why = ""
+        tried: date | None = day
         # The history may lack some files of early days, so later days are tried in turn.
-        while True:
-            files = _files(history, description.name, tried)
+        while tried is not None:
+            kept = site_files_of(history, description.name, tried)
+            files = {url: file for url, file in kept.items() if file != MISSING}
             for page in (description.url, *_pages_above(files)):
                 there = msgspec.structs.replace(description, url=page)
                 try:
@@ -112,21 +110,16 @@ class PastSite:
                 past = cls(history, there, outline, day, site, files, tried)
                 past._expect_fit()
                 return past
-            if (later := first_day_of_files(history, description.name, tried)) is None:
-                break
-            tried = later
+            tried = first_day_of_files(history, description.name, tried)
         raise TileHarvestError(
             f"the history has no configuration of map '{description.name}' for {day}, and without it nobody"
             f" knows where its tiles lie; nothing was made: the next harvest keeps it ({why})"
         )
 
     def layers(self) -> Iterator[tuple[LayerOutline, Layer]]:
-        """Yields the layers that the history has, each with the site's description of it."""
+        """Returns the layers that the history has, each with the site's description of it."""
         known = {layer.name: layer for layer in self.map.layers if layer.kept_zooms(self.day)}
-        for layer in self.site.layers:
-            if (outline := known.get(layer.name)) is None:
-                continue
-            yield outline, layer
+        return ((known[layer.name], layer) for layer in self.site.layers if layer.name in known)
 
     def _expect_fit(self) -> None:
         """Raises TileHarvestError if the site's files cannot be of this day."""
@@ -149,11 +142,6 @@ class PastSite:
                 there = reach(self.history, outline.id, EVERYWHERE.at_zoom(zoom, outline.factor), self.day)
                 found += 0 if there is None else there.tiles
         return found
-
-
-def _files(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
-    files = site_files_of(history, map_name, day)
-    return {url: file for url, file in files.items() if file != MISSING}
 
 
 def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
@@ -188,24 +176,21 @@ class _Restoring:
         self._folder = folder
         self._watch = watch
         self.restored = Restored()
-        self._expected = past.tiles
-        """The number of tiles to write. Composed tiles are added when they are known."""
 
     def restore(self) -> Restored:
         past, restored = self._past, self.restored
-        self._watch.expects(self._expected)
+        self._watch.expects(past.tiles)
         for url, file in past.files.items():
             if (target := self._put(url, file.body, file.validator.last_modified)) is not None:
                 restored.files.append(target.relative_to(self._folder).as_posix())
         restored.files.sort()
-        kept = list(past.layers())
         with open_threads(_AT_ONCE, "restore") as pool:
-            for outline, layer in kept:
+            for outline, layer in past.layers():
                 for zoom in outline.kept_zooms(past.day):
                     self._restore_zoom(outline, layer, zoom, pool)
                 self._compose(outline, layer)
                 self._compose_whole_map(outline, layer)
-        self._note_what_is_lacking({outline.name for outline, _ in kept})
+        restored.lacking += _lacking(past)
         return restored
 
     def _restore_zoom(self, outline: LayerOutline, layer: Layer, zoom: int, pool: Executor) -> None:
@@ -228,23 +213,21 @@ class _Restoring:
             return None
 
     def _put(self, url: str, body: bytes, last_modified: str | None) -> Path | None:
-        """Writes a file of the site with its time. Returns its place, or None if its address does not lie
-        below the map's page."""
-        target, restored = self._target(url), self.restored
-        if target is None:
-            restored.elsewhere += 1
-            return None
-        target.write_bytes(body)
-        restored.bytes += len(body)
-        if (written := _time(last_modified)) is not None:
-            os.utime(target, (written.timestamp(), written.timestamp()))
+        """Writes a file of the site with its time. Returns its place, or None if it has none."""
+        if (target := self._place(url)) is not None:
+            target.write_bytes(body)
+            self.restored.bytes += len(body)
+            if (written := _time(last_modified)) is not None:
+                os.utime(target, (written.timestamp(), written.timestamp()))
         return target
 
-    def _target(self, url: str) -> Path | None:
+    def _place(self, url: str) -> Path | None:
         """Returns the place of a file, and makes its folder, or None if its address does not lie below the
-        map's page."""
+        map's page. Such files are counted."""
         target = _path(self._folder, url, self._past.description.page)
-        if target is not None:
+        if target is None:
+            self.restored.elsewhere += 1
+        else:
             target.parent.mkdir(parents=True, exist_ok=True)
         return target
 
@@ -257,11 +240,8 @@ class _Restoring:
             if zoom in kept or layer_then is None:
                 continue
             for area in areas_with_tiles(past.history, outline, layer_then.source, zoom):
-                parts = composer.parts(layer_then, area)
-                self._expected += len(parts)
-                self._watch.expects(self._expected)
-                for tile, part in parts.items():
-                    self._watch.passed()
+                for tile, part in composer.parts(layer_then, area).items():
+                    self._watch.passed(0)
                     # An image that cannot be read was counted when its own tile was left out.
                     image, _ = composer.image(layer_then, part)
                     if image is not None and self._save(image, layer.addresses.url_of(tile), layer, then):
@@ -292,35 +272,35 @@ class _Restoring:
 
     def _save(self, image: Image.Image, url: str, layer: Layer, then: Layer) -> Path | None:
         """Saves a composed image in the format of the layer's images. `then` describes the layer on the day.
-        Returns its place, or None if its address does not lie below the map's page."""
-        target = self._target(url)
-        if target is None:
-            self.restored.elsewhere += 1
-        elif layer.image_extension == "jpg":
+        Returns its place, or None if it has none."""
+        target = self._place(url)
+        if target is not None and layer.image_extension == "jpg":
             on_ground(image, background_of(None, then.background)).save(target, "JPEG")
-        else:
+        elif target is not None:
             image.save(target, layer.image_extension)
         return target
 
-    def _note_what_is_lacking(self, restored_layers: set[str]) -> None:
-        past, note = self._past, self.restored.lacking.append
-        if past.files_day != past.day:
-            note(f"the configuration is that of {past.files_day}: no earlier one is kept")
-        for layer in past.site.layers:
-            if layer.name not in restored_layers:
-                note(f"layer '{layer.name}' had no tile in the history on {past.day}")
-        for outline, layer in past.layers():
-            deepest = outline.kept_zooms(past.day)[-1]
-            if deepest < 0:
-                note(f"of layer '{layer.name}' the history has nothing deeper than zoom {deepest}")
-            lacks = [zoom for zoom in range(layer.pyramid.first, deepest) if zoom not in outline.zooms]
-            if lacks and outline.factor != 2:
-                zooms = ", ".join(map(str, lacks))
-                note(f"of layer '{layer.name}' the zooms {zooms} are not kept, and cannot be composed")
-        note(
-            "files that no harvest asks for are not kept, such as the page with its scripts; a fresh"
-            " installation of the renderer has the page"
-        )
+
+def _lacking(past: PastSite) -> Iterator[str]:
+    """Yields sentences about what a restored tree lacks."""
+    if past.files_day != past.day:
+        yield f"the configuration is that of {past.files_day}: no earlier one is kept"
+    kept = {outline.name for outline, _ in past.layers()}
+    for layer in past.site.layers:
+        if layer.name not in kept:
+            yield f"layer '{layer.name}' had no tile in the history on {past.day}"
+    for outline, layer in past.layers():
+        deepest = outline.kept_zooms(past.day)[-1]
+        if deepest < 0:
+            yield f"of layer '{layer.name}' the history has nothing deeper than zoom {deepest}"
+        lacks = [zoom for zoom in range(layer.pyramid.first, deepest) if zoom not in outline.zooms]
+        if lacks and outline.factor != 2:
+            zooms = ", ".join(map(str, lacks))
+            yield f"of layer '{layer.name}' the zooms {zooms} are not kept, and cannot be composed"
+    yield (
+        "files that no harvest asks for are not kept, such as the page with its scripts; a fresh installation"
+        " of the renderer has the page"
+    )
 
 
 def _path(folder: Path, url: str, page: str) -> Path | None:

@@ -15,7 +15,6 @@ import logging
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -29,7 +28,7 @@ from tileharvest.pictures.pixels import UNREADABLE, decoded, shrunk, stored
 from tileharvest.tiles.grid import TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import date, datetime
 
     from tileharvest.history.database import History
@@ -138,49 +137,25 @@ class PictureMemory:
     def __init__(self, most_bytes: int) -> None:
         self._room = most_bytes
         self._pictures: OrderedDict[str, Picture] = OrderedDict()
-        self._making: dict[str, Future[Picture]] = {}
         self._lock = threading.Lock()
 
-    def get(self, key: str, make: Callable[[], Picture]) -> Picture:
-        """Returns the picture of that key, and makes it if it is not in memory.
-
-        While one thread makes a picture, others that ask for it wait. `make` may ask for other pictures, but
-        never in a circle. What it raises is raised to all who wait. A picture that is not whole is not kept,
-        because its images may be restored.
-        """
+    def get(self, key: str) -> Picture | None:
+        """Returns the picture of that key, or None if it is not in memory."""
         with self._lock:
-            kept = self._pictures.get(key)
-            if kept is not None:
+            if key in self._pictures:
                 self._pictures.move_to_end(key)
-                return kept
-            making = self._making.get(key)
-            mine = Future[Picture]()
-            if making is None:
-                self._making[key] = mine
-        return self._made(key, make, mine) if making is None else making.result()
+            return self._pictures.get(key)
 
-    def _made(self, key: str, make: Callable[[], Picture], promised: Future[Picture]) -> Picture:
-        try:
-            picture = make()
-        except BaseException as error:
-            with self._lock:
-                del self._making[key]
-            promised.set_exception(error)
-            raise
+    def put(self, key: str, picture: Picture) -> None:
+        """Keeps a picture. The pictures that were not used for longest make room for it."""
         with self._lock:
-            del self._making[key]
-            if picture.whole:
-                self._keep(key, picture)
-        promised.set_result(picture)
-        return picture
-
-    def _keep(self, key: str, picture: Picture) -> None:
-        self._pictures[key] = picture
-        self._room -= len(picture.body)
-        # The newest picture stays, whatever its size: its maker may need it at once.
-        while self._room < 0 and len(self._pictures) > 1:
-            _, oldest = self._pictures.popitem(last=False)
-            self._room += len(oldest.body)
+            if key not in self._pictures:
+                self._pictures[key] = picture
+                self._room -= len(picture.body)
+            # The newest picture stays, whatever its size: its maker may need it at once.
+            while self._room < 0 and len(self._pictures) > 1:
+                _, oldest = self._pictures.popitem(last=False)
+                self._room += len(oldest.body)
 
 
 @contextmanager
@@ -195,7 +170,7 @@ def composing(store: TileStore, most_remembered: int = MOST_REMEMBERED) -> Itera
 
 
 class Composer:
-    """Makes composed pictures. May be used by several threads; each picture is made by one of them."""
+    """Makes composed pictures. May be used by several threads."""
 
     def __init__(
         self, store: TileStore, cache: DiskCache | None = None, most_remembered: int = MOST_REMEMBERED
@@ -219,8 +194,16 @@ class Composer:
 
     def picture(self, past: PastLayer, composition: Composition) -> Picture:
         """Returns the picture, from memory or from disk if it is there. Raises HistoryError, and
-        ComposerStoppedError after `stop`."""
-        return self._memory.get(composition.key, lambda: self._remembered(past, composition))
+        ComposerStoppedError after `stop`.
+
+        A picture that is not whole is not kept, because its images may be restored.
+        """
+        picture = self._memory.get(composition.key)
+        if picture is None:
+            picture = self._remembered(past, composition)
+            if picture.whole:
+                self._memory.put(composition.key, picture)
+        return picture
 
     def parts(self, past: PastLayer, area: TileRange) -> dict[Tile, Composition | str]:
         """Returns what each tile of the area shows: an image's name, or a picture that can be composed.

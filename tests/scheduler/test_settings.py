@@ -92,16 +92,12 @@ def test_the_queue_is_of_the_kind_that_the_settings_name(
 ) -> None:
     for name, value in given.items():
         settings.set(name, value)
-    found = scheduling(settings)
-    assert isinstance(found.queue, kind)
-    assert found.is_shared is (kind is RedisQueue)
+    assert isinstance(scheduling(settings).queue, kind)
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
-    found = scheduling(settings, dry="1")
-    assert found.queue._file is None
-    assert not found.is_shared
+    assert scheduling(settings, dry="1").queue._file is None
 
 
 def test_a_tool_of_scrapys_leaves_the_queue_alone(
@@ -118,7 +114,7 @@ def test_a_tool_of_scrapys_leaves_the_queue_alone(
     start.__module__ = "scrapy.commands.parse"
     monkeypatch.setattr(Spider, "start", start)
     found = scheduling(settings, harvests=False)
-    assert (found.is_tool, found.is_shared, found.queue._file) == (True, False, None)
+    assert (found.is_tool, found.queue._file) == (True, None)
 
 
 def test_nothing_is_filtered_where_scrapys_setting_says_so(settings: Settings) -> None:

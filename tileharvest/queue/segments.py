@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final
@@ -132,21 +131,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def first_moment(day: date, zone: ZoneInfo, clock: time = _MIDNIGHT) -> datetime:
-    """Returns the first instant, in UTC, at which the clocks of the zone show this day and time or later."""
-    shown = datetime.combine(day, clock, zone)
-    # PEP 495: of a repeated time fold=0 is the first; a skipped one is later with fold=0 than with 1.
-    first, second = shown.astimezone(UTC), shown.replace(fold=1).astimezone(UTC)
-    return first if first <= second else _shift(zone, second, first)
-
-
-def _shift(zone: ZoneInfo, after: datetime, until: datetime) -> datetime:
-    """Returns the first whole second after `after`, up to `until`, at which the zone has another offset.
-
-    Both are in UTC, `after` is a whole second, and the offset changes between them."""
-    before = after.astimezone(zone).utcoffset()
-
-    def has_shifted(seconds: int) -> bool:
-        return (after + timedelta(seconds=seconds)).astimezone(zone).utcoffset() != before
-
-    latest = int((until - after).total_seconds())
-    return after + timedelta(seconds=bisect_left(range(latest), True, lo=1, key=has_shifted))
+    """Returns the first instant, in UTC, at which the clocks of the zone show this day and time. A time that
+    they skip is as long after the jump as it would be after the last time before it."""
+    # PEP 495: of a repeated time fold=0 is the first.
+    return datetime.combine(day, clock, zone).astimezone(UTC)

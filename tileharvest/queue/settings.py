@@ -98,8 +98,7 @@ def local_queue(
 
 def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
     """Returns the queue of that name in Redis. It is not open."""
-    # To load Redis' client takes 0.1 s, which most commands do not need.
-    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.link import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
     attempts = int(setting(settings, "MAX_ATTEMPTS"))
@@ -124,10 +123,8 @@ def shared_throttle(
         is_beside_others = folder.is_dir() or (is_kept and kind == "sqlite")
         return throttle_in(folder / "throttle") if is_beside_others else SqliteThrottle(), None
     from tileharvest.politeness.redis import RedisThrottle  # noqa: PLC0415
-    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
 
-    link = RedisLink(connection_parameters(settings), "the limits of hosts", _OUTAGE)
+    link = _redis_link(settings, "the limits of hosts", _OUTAGE)
     return RedisThrottle(link), link
 
 
@@ -135,7 +132,7 @@ def map_leases(settings: BaseSettings) -> MapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
         return LocalMapLeases(data_folder(settings) / "queues")
-    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.link import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
 
     return RedisMapLeases(connection_parameters(settings), silent=lease_seconds(settings))
@@ -195,7 +192,7 @@ async def controls_for_all(
 
     try:
         prefixes = [prefix_of(name) for name in names]
-        async with _redis_link(settings) as link:
+        async with _redis_link(settings, "the queues", _PATIENCE) as link:
             notes = await link.attempt(lambda client: notes_of(client, prefixes))
     except QueueError as error:
         return {}, [error]
@@ -207,22 +204,16 @@ async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[s
     from tileharvest.queue.redis.queue import prefix_of, workers_of  # noqa: PLC0415
 
     prefixes, silent = [prefix_of(name) for name in names], lease_seconds(settings)
-    async with _redis_link(settings) as link:
+    async with _redis_link(settings, "the queues", _PATIENCE) as link:
         found = await link.attempt(lambda client: workers_of(client, prefixes, silent))
     return dict(zip(names, found, strict=True))
 
 
-@asynccontextmanager
-async def _redis_link(settings: BaseSettings) -> AsyncIterator[RedisLink]:
-    from tileharvest.queue.redis.connection import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
+def _redis_link(settings: BaseSettings, what: str, patience: float) -> RedisLink:
+    # To load Redis' client takes 0.1 s, which most commands do not need.
+    from tileharvest.queue.redis.link import RedisLink, connection_parameters  # noqa: PLC0415
 
-    link = RedisLink(connection_parameters(settings), "the queues", _PATIENCE)
-    await link.open()
-    try:
-        yield link
-    finally:
-        await link.close()
+    return RedisLink(connection_parameters(settings), what, patience)
 
 
 async def _local_controls(

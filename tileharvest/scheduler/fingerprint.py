@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
-from urllib.parse import unquote_plus
 
 from scrapy import Spider
 from scrapy.utils.request import fingerprint
+from w3lib.url import url_query_cleaner
 
 from tileharvest.scheduler.leases import LEASE
 
@@ -25,7 +25,7 @@ class SegmentFingerprinter:
     """
 
     def __init__(self, ignored: Iterable[str] = ()) -> None:
-        self._ignored = frozenset(ignored)
+        self._ignored = tuple(ignored)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -33,12 +33,11 @@ class SegmentFingerprinter:
 
     def fingerprint(self, request: Request) -> bytes:
         """Returns the fingerprint of a request, 20 bytes."""
-        address, mark, query = request.url.partition("#")[0].partition("?")
-        if self._ignored and mark:
-            fields = query.split("&")
-            kept = [one for one in fields if unquote_plus(one.partition("=")[0]) not in self._ignored]
-            if len(kept) < len(fields):
-                url = f"{address}?{'&'.join(kept)}" if kept else address
+        if self._ignored:
+            url = url_query_cleaner(
+                request.url, self._ignored, remove=True, unique=False, keep_fragments=True
+            )
+            if url != request.url:
                 request = request.replace(url=url, callback=None, errback=None)
         return fingerprint(request)
 

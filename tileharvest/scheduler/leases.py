@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Self
 
 from scrapy import Request, signals
 from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.utils.asyncgen import as_async_generator
 from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.misc import arg_to_iter
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
@@ -69,12 +71,10 @@ class LeaseMiddleware:
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         scheduler = self.scheduler
-        if scheduler is None:
+        if scheduler is None or scheduler.is_open:
             async for one in start:
                 yield one
-        elif scheduler.is_open:
-            async for one in start:
-                yield one
+        if scheduler is not None and scheduler.is_open:
             # The engine looks whether the spider is idle when this ends.
             await scheduler.until_nothing_waits()
 
@@ -87,14 +87,12 @@ class LeaseMiddleware:
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         handed = self._handed(response)
-        if handed is None:
-            async for one in result:
-                yield one
-            return
         async for one in result:
-            handed.items += one is not None and not isinstance(one, Request)
+            if handed is not None:
+                handed.items += one is not None and not isinstance(one, Request)
             yield one
-        self._consumed(handed)
+        if handed is not None:
+            self._consumed(handed)
 
     def item_scraped(self, response: Response | Failure | None) -> None:
         self._item_through(response)
@@ -169,21 +167,10 @@ class Errback:
         elif isawaitable(output):
             output = await output
         handed = self._handed
-        async for one in _each(output):
+        each = output if isinstance(output, AsyncIterator) else arg_to_iter(output)
+        async for one in as_async_generator(each):
             handed.items += one is not None and not isinstance(one, Request)
             yield one
         handed.is_consumed = True
         if handed.is_through:
             self._scheduler.through(handed)
-
-
-async def _each(output: Any) -> AsyncIterator[Any]:
-    """Yields what a callback returned, as Scrapy does: one thing, or each of several."""
-    if isinstance(output, AsyncIterator):
-        async for one in output:
-            yield one
-    elif isinstance(output, Iterable) and not isinstance(output, (dict, str, bytes)):
-        for one in output:
-            yield one
-    elif output is not None:
-        yield output

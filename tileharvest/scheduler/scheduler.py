@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -31,7 +31,7 @@ from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
 from tileharvest.scheduler.memory import RequestMemory
 from tileharvest.scheduler.open_queue import open_queue
 from tileharvest.scheduler.request_writer import RequestWriter, UnknownCallbackError, mistake_in
-from tileharvest.scheduler.settings import scheduling_for
+from tileharvest.scheduler.settings import scheduling_for, without_effect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,9 +181,8 @@ class Scheduler(BaseScheduler):
         # Results that may not be kept are asked again in a later run.
         how = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
         self._end(lease, how, handed.reason)
-        if how == "release" or self._scheduling.is_shared:
-            # Others may have pushed meanwhile.
-            self._answer = replace(self._answer, has_more=True)
+        # It may wait again, and others may have pushed meanwhile.
+        self._answer = replace(self._answer, has_more=True)
         self._look_again()
 
     def _end(self, lease: Lease, how: Any, reason: str = "") -> None:
@@ -249,7 +248,7 @@ class Scheduler(BaseScheduler):
         connect(self._spider_opened, signals.spider_opened)
         connect(self._idle, signals.spider_idle)
         connect(self._closed, signals.spider_closed)
-        if named := self._scheduling.without_effect:
+        if named := without_effect(self._crawler.settings):
             _logger.info("no effect under this scheduler, which has its own queue: %s", ", ".join(named))
         try:
             controls = await open_queue(self._scheduling)
@@ -553,7 +552,8 @@ class Scheduler(BaseScheduler):
             return True
         if not self._said_waiting:
             self._said_waiting = True
-            due = datetime.fromtimestamp(next_due, self._scheduling.zone)
+            harvest = self._crawl.harvest
+            due = datetime.fromtimestamp(next_due, UTC if harvest is None else harvest.description.zone_info)
             _logger.info("requests wait until %s; run it again then", f"{due:%Y-%m-%d %H:%M:%S %Z}")
         return False
 

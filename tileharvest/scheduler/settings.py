@@ -50,17 +50,11 @@ _WITHOUT_EFFECT: Final = (
 class Scheduling:
     """The parts and options of the scheduler of one crawl."""
 
-    name: str
-    """The queue's name."""
     queue: RequestQueue
-    is_shared: bool
-    """Whether other workers may share the queue."""
     is_history_local: bool
     """Whether results go to a history in a file, which only workers of one machine can share."""
     segment: str
     """The segment of all requests. It is fixed when the crawl starts."""
-    zone: ZoneInfo
-    """The time zone in which times are shown."""
     ahead: int
     """The most requests that are leased before the engine asks for them: half of those that are under
     way. So the engine need not wait for each one, and what is urgent waits for a few others at most."""
@@ -77,8 +71,6 @@ class Scheduling:
     is_tool: bool
     """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
     callback only after it has enqueued them."""
-    without_effect: tuple[str, ...]
-    """The settings of the project that have no effect under this scheduler."""
 
 
 def scheduling_for(crawler: Crawler) -> Scheduling:
@@ -99,28 +91,22 @@ def scheduling_for(crawler: Crawler) -> Scheduling:
         segment = resolver.segment_at(None, datetime.now(UTC)).name
     else:
         segment = harvest.segment.name
-    is_shared = kind == "redis"
     work = f"the harvest of map '{name}'" if harvest else f"spider '{spider.name}'"
     owner = harvest.description.name if harvest else spider.name
-    dupefilter = load_object(settings["DUPEFILTER_CLASS"])
     return Scheduling(
-        name=name,
         queue=redis_queue(settings, name)
-        if is_shared
+        if kind == "redis"
         else local_queue(settings, name, work=work, owner=owner, in_memory=kind == "memory"),
-        is_shared=is_shared,
         is_history_local=harvest is not None and _is_history_local(settings),
         segment=segment,
-        zone=zone,
         ahead=(settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2,
         # A harvest makes no request of an earlier one.
         segments_kept=1 if harvest else _SEGMENTS_KEPT,
         close_when_waiting=float(setting(settings, "CLOSE_WHEN_WAITING")),
         stay=switch(own, "stay", "a spider that waits for requests"),
         fresh=switch(own, "fresh", "asking again for everything"),
-        filters=dupefilter is not BaseDupeFilter,
+        filters=load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter,
         is_tool=crawl.is_tool,
-        without_effect=_without_effect(settings, dupefilter),
     )
 
 
@@ -158,9 +144,9 @@ def _is_history_local(settings: BaseSettings) -> bool:
     return database_url(settings).startswith("sqlite")
 
 
-def _without_effect(settings: BaseSettings, dupefilter: type) -> tuple[str, ...]:
-    lowest = settings.getpriority
-    named = [name for name in _WITHOUT_EFFECT if settings.get(name) and (lowest(name) or 0) > 0]
-    if dupefilter not in (BaseDupeFilter, RFPDupeFilter):
+def without_effect(settings: BaseSettings) -> list[str]:
+    """Returns the settings of the project that have no effect under our scheduler."""
+    named = [one for one in _WITHOUT_EFFECT if settings.get(one) and (settings.getpriority(one) or 0) > 0]
+    if load_object(settings["DUPEFILTER_CLASS"]) not in (BaseDupeFilter, RFPDupeFilter):
         named.append("DUPEFILTER_CLASS")
-    return tuple(named)
+    return named

@@ -1,12 +1,19 @@
-"""The link to Redis: one client, and the rule which of its calls are repeated."""
+"""The link to Redis: one client, made from the settings of scrapy-redis, and the rule which of its calls are
+repeated."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
+import redis.retry
+from redis.asyncio import Redis, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
@@ -16,19 +23,94 @@ from redis.exceptions import (
     RedisError,
     TimeoutError,  # noqa: A004
 )
+from scrapy_redis import connection, defaults
 
-from tileharvest.errors import QueueError
-from tileharvest.queue.redis.connection import connect, masked, parameters_of, place
+from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.queue.sentences import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from tileharvest.queue.redis.connection import Client
-
     Result = TypeVar("Result")
 
 _logger = logging.getLogger(__name__)
+
+_OURS: Final = frozenset(
+    {"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol", "redis_cls"}
+)
+"""Parameters of clients that a person cannot set: answers are bytes, and `RedisLink` decides which calls are
+repeated."""
+
+_EXAMPLE: Final = "write REDIS_URL = 'redis://user:password@redis.example.net:6379/0', or rediss:// for TLS"
+
+
+def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters for `connect`: the defaults of scrapy-redis, overridden by REDIS_PARAMS, and
+    both overridden by the other settings of scrapy-redis, such as REDIS_URL or REDIS_HOST.
+
+    A URL overrides all other parameters. On the command line REDIS_PARAMS is JSON. Parameters of answers and
+    of retries are left out. Raises ConfigurationError for REDIS_PARAMS that are not a dict.
+    """
+    own = settings.get("REDIS_PARAMS") or {}
+    try:
+        own = dict(json.loads(own) if isinstance(own, str) else own)
+    except (TypeError, ValueError):
+        # The value may hold a password, so it is not shown.
+        example = "REDIS_PARAMS='{\"socket_timeout\": 5}'"
+        raise ConfigurationError(f"REDIS_PARAMS is not a dict; write for example -s {example}") from None
+    parameters = {**defaults.REDIS_PARAMS, **own}
+    for setting, name in connection.SETTINGS_PARAMS_MAP.items():
+        if value := settings.get(setting):
+            parameters[name] = value
+    return {name: value for name, value in parameters.items() if name not in _OURS}
+
+
+Client: TypeAlias = Any
+"""A `redis.asyncio.Redis`, whose types say that answers may be texts."""
+
+
+def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
+    """Returns a client that connects when it is first used, and again when it has lost its connection. It
+    repeats no call. Unless it `is_async`, it blocks, and is for a thread.
+
+    Raises ConfigurationError, without any password in it, for parameters that cannot be used.
+    """
+    options = dict(parameters)
+    url = options.pop("url", None)
+    retry = Retry(NoBackoff(), 0) if is_async else redis.retry.Retry(NoBackoff(), 0)
+    options |= {"retry": retry, "protocol": 2}
+    kind: Any = Redis if is_async else redis.Redis
+    try:
+        if url is None:
+            return _checked(kind(**options))
+        if urlsplit(url).scheme == "unix":
+            # These are defaults for another server, and a socket does not accept them.
+            for name in ("host", "port", "socket_connect_timeout"):
+                options.pop(name, None)
+        return _checked(kind.from_url(url, **options))
+    except (TypeError, ValueError, AttributeError, RedisError) as error:
+        # The error about a URL that cannot be read may have its password.
+        said = f"REDIS_PARAMS: {error}" if url is None else "REDIS_URL cannot be read"
+        raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
+
+
+def place(client: Client) -> str:
+    """Returns the address of a client's server for messages, without name and password."""
+    options = client.connection_pool.connection_kwargs
+    if "path" in options:
+        return f"unix://{options['path']}"
+    is_encrypted = issubclass(client.connection_pool.connection_class, SSLConnection)
+    host, port = options.get("host", "localhost"), options.get("port", 6379)
+    return f"redis{'s' if is_encrypted else ''}://{host}:{port}/{options.get('db') or 0}"
+
+
+def _checked(client: Client) -> Client:
+    """Returns the client. Makes a connection that is never used, because only that finds unknown
+    parameters."""
+    pool = client.connection_pool
+    pool.connection_class(**pool.connection_kwargs)
+    return client
+
 
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
@@ -73,7 +155,7 @@ class RedisLink:
     """
 
     def __init__(self, parameters: Mapping[str, Any], what: str, patience: float) -> None:
-        """`parameters` are those of `connection.connect`. `what` says in messages what the link is for.
+        """`parameters` are those of `connect`. `what` says in messages what the link is for.
         Connects to nothing yet."""
         self._parameters = parameters
         self._what = what
@@ -99,6 +181,13 @@ class RedisLink:
         except BaseException:
             await self.close()
             raise
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def close(self) -> None:
         """Closes the client. Closing twice is harmless."""
@@ -139,7 +228,7 @@ class RedisLink:
 
     def _sentence(self, error: BaseException) -> str:
         said = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
-        return sentence(case_of(error), self.queue, masked(said, parameters_of(self._open_client)))
+        return sentence(case_of(error), self.queue, said)
 
 
 async def _memory_rules(client: Client) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class RedisMapLeases:
     def __init__(
         self, parameters: Mapping[str, Any], *, silent: float = SILENT, patience: float = 5.0
     ) -> None:
-        """Touches nothing yet. `parameters` are those of `connection.connect`."""
+        """Touches nothing yet. `parameters` are those of `connect`."""
         self._link = RedisLink(parameters, "the list of map leases", patience)
         self._silent = silent
         self._worker = secrets.token_hex(8).encode()

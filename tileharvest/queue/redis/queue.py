@@ -20,15 +20,14 @@ from redis.exceptions import NoScriptError, RedisError
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lane, Lease, Worker
-from tileharvest.queue.redis.connection import connect
-from tileharvest.queue.redis.link import RedisLink
+from tileharvest.queue.redis.link import RedisLink, connect
 from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.port import Demand, End
-    from tileharvest.queue.redis.connection import Client
+    from tileharvest.queue.redis.link import Client
 
 FORMAT: Final = "5"
 """The version of what is in Redis. It is raised when older scripts could not go on with the content."""
@@ -74,7 +73,7 @@ class RedisQueue:
         patience: float = 60.0,
         server_clock: bool = True,
     ) -> None:
-        """Touches nothing yet. `parameters` are those of `connection.connect`.
+        """Touches nothing yet. `parameters` are those of `connect`.
 
         A call waits `patience` seconds for Redis. With `server_clock=False`, for tests, the times that
         callers give count as Redis' time, and a worker tells that it is alive when `beat` is called.

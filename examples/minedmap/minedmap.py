@@ -3,7 +3,7 @@
 import msgspec
 
 from tileharvest.maps.template import Template
-from tileharvest.renderers.columns import TemplateAddresses
+from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer

@@ -18,7 +18,7 @@ from tileharvest.errors import BudgetError
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import Template
-from tileharvest.renderers.columns import TemplateAddresses
+from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.site import Site
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer

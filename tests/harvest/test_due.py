@@ -10,8 +10,7 @@ import pytest
 
 from tileharvest.harvest.due import Times, adapted, due, pause_after
 from tileharvest.history.past import Past, Visit
-from tileharvest.maps.intervals import Interval
-from tileharvest.maps.quiet_hours import QuietHours
+from tileharvest.maps.times import Interval, QuietHours
 from tileharvest.queue.segments import parse_resolver
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -6,7 +6,7 @@ import pytest
 
 from tileharvest.harvest.walks import LayerWalk, located, walk_over
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid

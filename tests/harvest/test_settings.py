@@ -10,8 +10,8 @@ from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvest_for, times_for
-from tileharvest.maps.quiet_hours import QuietHours
-from tileharvest.maps.settings import all_maps, described_map
+from tileharvest.maps.settings import all_maps
+from tileharvest.maps.times import QuietHours
 from tileharvest.queue.segments import Segment
 from tileharvest.queue.settings import segment_resolver
 
@@ -65,16 +65,6 @@ def test_a_users_own_class_decides_by_request_and_time(settings):
 def test_the_argument_goes_before_a_users_own_class(settings):
     settings.set("SEGMENT_RESOLVER", ByMethod)
     assert segment_resolver(settings, "day", BERLIN, STARTED).segment_at(None, STARTED).name == "2026-11-21"
-
-
-@pytest.mark.parametrize(("own", "limit", "kept"), [("", 2, 2), ("max_depth = 0", 2, 0), ("", 0, None)])
-def test_scrapys_limit_is_the_depth_of_a_map_that_has_none(settings, tmp_path, own, limit, kept):
-    """So a harvest that it has cut short is no proof for one without it."""
-    (tmp_path / "maps.toml").write_text(f'[m]\nurl = "http://127.0.0.1/"\n{own}\n')
-    settings.set("DEPTH_LIMIT", limit)
-    assert all_maps(settings)["m"].max_depth == kept
-    assert described_map(settings, "m").max_depth == kept
-    assert harvest_for(settings, {"map": "m"}).description.max_depth == kept
 
 
 def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):

@@ -16,7 +16,7 @@ from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYE
 from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
-from tileharvest.maps.intervals import Interval, parse_time
 from tileharvest.maps.maps_file import load_maps
-from tileharvest.maps.quiet_hours import QuietHours, is_whole_day, quiet_until
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate, rate_in_words
+from tileharvest.maps.times import Interval, QuietHours, is_whole_day, parse_time, quiet_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,7 +19,7 @@ from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
-from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile

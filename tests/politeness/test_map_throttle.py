@@ -15,8 +15,8 @@ import pytest
 from tests.middlewares.making import run_jumping
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_DELAY, Delay
+from tileharvest.maps.times import QuietHours
 from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import NO_PLACE, MapThrottle
 from tileharvest.politeness.rules import Rules

@@ -10,8 +10,8 @@ import pytest
 from tileharvest.errors import BudgetError, DaySpentError, ExitStatus
 from tileharvest.history.costs import Cost
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Delay
+from tileharvest.maps.times import QuietHours
 from tileharvest.politeness.limits import budget_of_run, check_room
 from tileharvest.politeness.rules import Rules
 

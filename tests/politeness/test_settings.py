@@ -9,9 +9,9 @@ from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import NO_DELAY, Delay
 from tileharvest.maps.settings import described_map
+from tileharvest.maps.times import QuietHours
 from tileharvest.politeness.settings import outage_limits, rules_for
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ import pytest
 
 from tests.renderers.sites import PAGE
 from tileharvest.maps.template import Template
+from tileharvest.renderers.addresses import QuadtreeAddresses, TemplateAddresses
 from tileharvest.renderers.bluemap import LowresAddresses
-from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.dynmap import DynmapAddresses
-from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.unmined import UnminedAddresses
 from tileharvest.tiles.grid import Tile
 

@@ -10,8 +10,7 @@ import pytest
 
 from tests.renderers.sites import PAGE
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.markers import spots
-from tileharvest.renderers.registry import probe
+from tileharvest.renderers.registry import probe, spots
 from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import MOST_SEEDS, Pyramid

@@ -23,7 +23,7 @@ from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders import download, throttle
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse

@@ -26,7 +26,7 @@ from tileharvest.history.site_files import MISSING, first_day_of_files, site_fil
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.pixels import UNREADABLE, decoded
 from tileharvest.pictures.threads import each_in_order, open_threads
-from tileharvest.renderers.quadtree import QuadtreeAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
 from tileharvest.tiles.grid import first_level

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.maps.quiet_hours import QuietHours, quiet_until
+from tileharvest.maps.times import QuietHours, quiet_until
 from tileharvest.queue.segments import first_moment
 
 if TYPE_CHECKING:

@@ -16,11 +16,10 @@ from msgspec import Meta
 
 from tileharvest.errors import nearest
 from tileharvest.maps.budgets import Budget, parse_size
-from tileharvest.maps.intervals import AUTO, Interval, parse_time
-from tileharvest.maps.quiet_hours import QuietHours
 from tileharvest.maps.rates import Delay, parse_rate
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.maps.times import AUTO, Interval, QuietHours, parse_time
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:

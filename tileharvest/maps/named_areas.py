@@ -133,17 +133,9 @@ def _areas_of(file: Path, map_name: str, listed: Any) -> list[NamedArea]:
     place = f"{file}: map '{map_name}'"
     try:
         check_map_name(map_name)
-        entries = msgspec.convert(listed, list[dict[str, Any]])
+        areas = msgspec.convert(listed, list[NamedArea])
     except (ConfigurationError, msgspec.ValidationError) as error:
         raise ConfigurationError(f"{place}: {error}") from None
-    areas: list[NamedArea] = []
-    for number, entry in enumerate(entries, start=1):
-        try:
-            areas.append(msgspec.convert(entry, NamedArea))
-        except msgspec.ValidationError as error:
-            name = entry.get("name")
-            which = f"'{name}'" if isinstance(name, str) else f"number {number}"
-            raise ConfigurationError(f"{place}, area {which}: {error}") from None
     names = [area.name for area in areas]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

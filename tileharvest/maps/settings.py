@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from scrapy.utils.conf import closest_scrapy_cfg
 
 from tileharvest.errors import ConfigurationError
@@ -50,23 +49,12 @@ def maps_file(settings: BaseSettings) -> Path:
 
 def all_maps(settings: BaseSettings) -> dict[str, MapDescription]:
     """Returns all maps by name. Raises ConfigurationError as `load_maps` does."""
-    return {name: _limited(settings, one) for name, one in load_maps(maps_file(settings)).items()}
+    return load_maps(maps_file(settings))
 
 
 def described_map(settings: BaseSettings, name: str) -> MapDescription:
     """Returns the map of that name. Raises ConfigurationError, which names the maps that exist."""
-    return _limited(settings, find_map(maps_file(settings), name))
-
-
-def _limited(settings: BaseSettings, description: MapDescription) -> MapDescription:
-    """Returns the map with Scrapy's DEPTH_LIMIT as its `max_depth`, unless the map has one of its own.
-
-    The depth decides which tiles are kept.
-    """
-    limit = settings.getint("DEPTH_LIMIT")
-    if limit <= 0 or description.max_depth is not None:
-        return description
-    return msgspec.structs.replace(description, max_depth=limit)
+    return find_map(maps_file(settings), name)
 
 
 def _from_project(path: str) -> Path:

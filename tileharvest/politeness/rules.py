@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.quiet_hours import quiet_until
 from tileharvest.maps.rates import NO_DELAY, Delay
+from tileharvest.maps.times import quiet_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from datetime import datetime
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.quiet_hours import QuietHours
+    from tileharvest.maps.times import QuietHours
 
 
 @dataclass(frozen=True, slots=True)

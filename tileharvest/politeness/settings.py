@@ -13,9 +13,9 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.description import HostEntry
 from tileharvest.maps.maps_file import load_hosts, maps_at
-from tileharvest.maps.quiet_hours import QuietHours, is_whole_day
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
 from tileharvest.maps.settings import maps_file, setting
+from tileharvest.maps.times import QuietHours, is_whole_day
 from tileharvest.politeness.outages import OutageLimits
 from tileharvest.politeness.rules import Rules, most_generous
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Depth,
@@ -22,7 +23,6 @@ from tileharvest.renderers.bounds import (
     read_script,
 )
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.projection import Projection
@@ -162,21 +162,15 @@ def _projection(
         turned_x = (-xe, -xs, _REGION - x0)
     (xe, xs, x0), (ze, zs, z0) = turned_x, turned_z
     left, top = 2 * offset[0], 2 * offset[1]
-    if described.render_view == "topdown":
-        block = 2 / (16 * tile_width)
-        return Projection(
-            (block * xe, 0, block * xs, block * x0 - left), (-block * ze, 0, -block * zs, top - block * z0)
-        )
-    if described.render_view == "side":
-        block = 2 / (16 * tile_width)
-        return Projection(
-            (block * xe, 0, block * xs, block * x0 - left),
-            (-block * ze, block, -block * zs, top - block * (z0 + _HEIGHT - 2)),
-        )
+    if described.render_view in ("topdown", "side"):
+        block, is_side = 2 / (16 * tile_width), described.render_view == "side"
+        up, first = (block, z0 + _HEIGHT - 2) if is_side else (0, z0)
+        across, down = block * x0 - left, top - block * first
+        return Projection((block * xe, 0, block * xs, across), (-block * ze, up, -block * zs, down))
     if described.render_view != "isometric":
         return None
-    across, down = (2 * described.texture_size / sizes[0], described.texture_size / sizes[1])
+    wide, high = 2 * described.texture_size / sizes[0], described.texture_size / sizes[1]
     return Projection(
-        (across * (xe + ze), 0, across * (xs + zs), across * (x0 + z0 - 16) - left),
-        (down * (xe - ze), 2 * down, down * (xs - zs), down * (x0 - z0 - 2 * _HEIGHT) + top),
+        (wide * (xe + ze), 0, wide * (xs + zs), wide * (x0 + z0 - 16) - left),
+        (high * (xe - ze), 2 * high, high * (xs - zs), high * (x0 - z0 - 2 * _HEIGHT) + top),
     )

@@ -12,6 +12,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -28,7 +29,6 @@ from tileharvest.renderers.bounds import (
     read_script,
 )
 from tileharvest.renderers.port import Renderer
-from tileharvest.renderers.quadtree import QuadtreeAddresses
 from tileharvest.renderers.site import ReadLayers, as_written
 from tileharvest.tiles.layers import TILE_SIDE, Layer
 from tileharvest.tiles.projection import Projection

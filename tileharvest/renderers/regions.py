@@ -15,8 +15,8 @@ from urllib.parse import quote
 import msgspec
 
 from tileharvest.maps.template import Template
+from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted, read_json
-from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config, not_found
 from tileharvest.tiles.ground import tiles_around

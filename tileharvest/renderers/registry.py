@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import logging
 import re
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from urllib.parse import quote
+
+import msgspec
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
 from tileharvest.maps.description import is_file_name
 from tileharvest.renderers.bluemap import BlueMap
+from tileharvest.renderers.bounds import read_json
 from tileharvest.renderers.dynmap import Dynmap
 from tileharvest.renderers.mapcrafter import Mapcrafter
-from tileharvest.renderers.markers import marked_places
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.regions import Pl3xMap, Squaremap
-from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.renderers.site import UnrecognisedError, fetch_config
 from tileharvest.renderers.unmined import Unmined
 from tileharvest.renderers.xyz import Xyz, is_plain
 from tileharvest.tiles.grid import Tile
@@ -46,6 +50,13 @@ USUAL: Final = _KNOWN[0]
 """The renderer that is tried first if maps.toml names none."""
 ENTRY_POINTS: Final = "tileharvest.renderers"
 """The group of entry points in which other packages name their renderers. `docs/renderers.md` tells how."""
+
+_Spot: TypeAlias = tuple[float, float]
+"""East and south, in blocks."""
+_FARTHEST_MARKER: Final = 29_000_000
+"""Blocks from a world's origin within which markers count. squaremap marks the world's border as well, by
+default 29,999,984 blocks away."""
+_MOST_MARKER_LAYERS: Final = 20
 
 _LOGGER: Final = logging.getLogger(__name__)
 
@@ -209,3 +220,48 @@ async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | N
     answer = await fetch("GET", named if is_page else description.page)
     page = answer.text if answer.status == 200 else ""
     return next((renderer for renderer in RENDERERS.values() if renderer.recognises(page)), None)
+
+
+async def marked_places(fetch: Fetch, url: str) -> list[_Spot]:
+    """Returns the places that a file of markers names, and none if there is no such file.
+
+    Pl3xMap's file lists its layers of markers by their keys, each of which has a file of its own.
+    """
+    content = await _read_markers(fetch, url)
+    places = list(spots(content))
+    for one in content[:_MOST_MARKER_LAYERS] if isinstance(content, list) else ():
+        if isinstance(one, dict) and isinstance(key := one.get("key"), str):
+            places += spots(await _read_markers(fetch, f"{url.removesuffix('.json')}/{quote(key)}.json"))
+    return places
+
+
+async def _read_markers(fetch: Fetch, url: str) -> Any:
+    """Returns the content of a file, or None if it cannot be read."""
+    with suppress(SiteError, msgspec.DecodeError, ValueError, RecursionError):
+        answer = await fetch_config(fetch, url)
+        return None if answer is None else read_json(answer.body)
+    return None
+
+
+def spots(value: Any) -> Iterator[_Spot]:
+    """Yields all places within the content of a file of markers.
+
+    Renderers write markers in different forms. But all of them write a place as an object with `x` and `z`,
+    and Dynmap writes the corners of an area as one list of each.
+    """
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            x, z = one.get("x"), one.get("z")
+            pairs = zip(x, z, strict=False) if isinstance(x, list) and isinstance(z, list) else [(x, z)]
+            for east, south in pairs:
+                if _is_within(east) and _is_within(south):
+                    yield east, south
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+
+
+def _is_within(number: Any) -> TypeGuard[float]:
+    return isinstance(number, (int, float)) and abs(number) <= _FARTHEST_MARKER

@@ -18,8 +18,8 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import EXAMPLES, TileBounds
 from tileharvest.maps.regions import KNOWN, bounds_at
 from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.bounds import Number, Side, Text, Whole, converted, read_json, shown
-from tileharvest.renderers.columns import TemplateAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError, fetch_config, site_of
 from tileharvest.tiles.grid import Tile, TileRange

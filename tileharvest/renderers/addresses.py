@@ -1,0 +1,77 @@
+"""Addresses of tiles by a template, and those of quadtrees, which have a folder for each level, named by a
+digit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tileharvest.tiles.grid import Tile, path_of, tile_at
+
+if TYPE_CHECKING:
+    from tileharvest.maps.template import Template
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateAddresses:
+    """The addresses of a layer by their template."""
+
+    template: Template
+    depth: int
+    deepest: int = 0
+    """The site's number of the deepest zoom."""
+    step: int = 1
+    """How much the site's number of a zoom grows from one zoom to the next deeper one: 1, or -1 if its
+    deepest zoom is 0."""
+
+    @property
+    def folder(self) -> str:
+        return self.template.page[:-1]
+
+    def url_of(self, tile: Tile) -> str:
+        """Returns the tile's address. Raises ValueError for a tile of a coarser zoom than the layer has."""
+        if tile.zoom <= -self.depth:
+            raise ValueError(f"tile {tile} is coarser than a layer of {self.depth} levels has any")
+        return self.template.url(self.deepest + self.step * tile.zoom, tile.column, tile.row)
+
+    def tile_of(self, url: str) -> Tile | None:
+        place = self.template.place(url)
+        if place is None:
+            return None
+        zoom, column, row = place
+        zoom = 0 if self.template.is_flat else self.step * (zoom - self.deepest)
+        # Images of coarser zooms are left over from settings that the owner has since changed.
+        return Tile.at(zoom, column, row) if -self.depth < zoom <= 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class QuadtreeAddresses:
+    """The addresses of a layer of Overviewer or Mapcrafter."""
+
+    folder: str
+    """The address to which a tile's path is appended, without a slash at its end."""
+    depth: int
+    extension: str
+    query: str = ""
+    """The end of every address, such as `?c=1620832981`. It changes, and is no part of a tile's identity."""
+    first_digit: int = 0
+    """The first of the four digits: 0 for Overviewer, 1 for Mapcrafter."""
+
+    @property
+    def whole_map(self) -> str:
+        """The address of the image of the whole map, which is no tile: it has no place that stays."""
+        return f"{self.folder}/base.{self.extension}{self.query}"
+
+    def url_of(self, tile: Tile) -> str:
+        """Returns the tile's address. Raises ValueError for a tile outside of a square of this depth."""
+        path = path_of(tile, self.depth, self.first_digit)
+        return f"{self.folder}{path}.{self.extension}{self.query}"
+
+    def tile_of(self, url: str) -> Tile | None:
+        path, ending = url.partition("?")[0], f".{self.extension}"
+        if not (path.startswith(f"{self.folder}/") and path.endswith(ending)):
+            return None
+        try:
+            return tile_at(path[len(self.folder) : -len(ending)], self.depth, self.first_digit)
+        except ValueError:
+            return None

@@ -10,7 +10,7 @@ import pytest
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, put_empty_history, record
 from tests.history.pyramid import NEW, UPPER, first_harvest, seen
-from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words, next_walks
+from tileharvest.harvest.walks import LayerWalk, WalkRecords, Walks, kept_in_words, next_walks
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.pyramid import Pyramid
@@ -47,8 +47,10 @@ def harvested(history: History, **keys: Any) -> MapDescription:
     return description
 
 
-def on(history: History, description: MapDescription, day: date) -> Decisions:
-    return next_walks(history, description, DEPTHS, day)
+def on(
+    history: History, description: MapDescription, day: date, depths: dict[str, int] = DEPTHS
+) -> Decisions:
+    return next_walks(WalkRecords.read(history, "world"), description, depths, day)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +100,20 @@ def test_a_limit_that_ends_at_another_zoom_since_the_depth_has_changed_is_walked
 ) -> None:
     """What lies where the walk did not reach may have changed below tiles that it has seen since."""
     description = harvested(history, max_depth=1)
-    assert next_walks(history, description, {LAYER: depth}, LATER).is_pruned == is_pruned
+    assert on(history, description, LATER, {LAYER: depth}).is_pruned == is_pruned
 
 
 def test_growth_alone_is_no_reason_to_walk_in_full(history: History) -> None:
-    assert next_walks(history, harvested(history), {LAYER: 4}, LATER).is_pruned
+    assert on(history, harvested(history), LATER, {LAYER: 4}).is_pruned
 
 
 def test_a_map_that_was_never_harvested_is_walked_in_full(history: History) -> None:
-    walk = next_walks(history, described(), {}, LATER)
+    walk = on(history, described(), LATER, {})
     assert (walk.is_pruned, walk.in_short, walk.reason) == (False, "full", "")
 
 
 def test_layers_that_differ_are_counted_and_each_reason_is_told_once(history: History) -> None:
-    walk = next_walks(history, harvested(history), {**DEPTHS, "new": 3, "newer": 3}, LATER)
+    walk = on(history, harvested(history), LATER, {**DEPTHS, "new": 3, "newer": 3})
     assert (walk.in_short, walk.is_pruned) == ("pruned 1 of 3", True)
     assert walk.reason == f"{PROVED}; nothing is proved so far"
 
@@ -144,4 +146,4 @@ def test_of_a_layer_of_one_zoom_a_share_of_the_empty_places_is_asked(
 ) -> None:
     harvested(history)
     said = msgspec.convert({"name": "world", "url": "http://map.example.net/", **keys}, MapDescription)
-    assert next_walks(history, said, {LAYER: depth}, LATER).in_short == in_short
+    assert on(history, said, LATER, {LAYER: depth}).in_short == in_short

@@ -5,12 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from tileharvest.harvest.plan import (
-    Expense,
-    plan_by_last,
-    two_digits,
-    why_not_pruned,
-)
+from tileharvest.harvest.plan import Expense, plan_by_last, two_digits
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
 from tileharvest.maps.budgets import Budget
@@ -118,62 +113,3 @@ def test_the_budget_that_is_spent_first_says_how_many_runs_it_takes(budget: Budg
 )
 def test_what_is_not_known_exactly_is_told_in_two_digits(number: float, told: int) -> None:
     assert two_digits(number) == told
-
-
-REPAIRED, SPARING = "repaired", "pruned"
-EVERY = 7
-"""Days from one full walk to the next."""
-
-
-@pytest.mark.parametrize(
-    ("walks", "days", "is_told"),
-    [
-        ((REPAIRED, REPAIRED), 6, True),
-        ((REPAIRED, REPAIRED), 7, False),
-        ((REPAIRED, SPARING), 0, False),
-        ((SPARING, REPAIRED), 0, False),
-        ((REPAIRED,), 0, False),
-        ((), 0, False),
-    ],
-    ids=["both", "both, long ago", "the later one", "the earlier one", "the first one", "none"],
-)
-def test_pruned_walks_that_spared_nothing_twice_speak_against_the_next_one(
-    walks: tuple[str, ...], days: int, is_told: bool
-) -> None:
-    """The latest comes first."""
-    summary = last_harvest().summary
-    last = [
-        replace(summary, walk=walk, day=summary.day - timedelta(days=age)) for age, walk in enumerate(walks)
-    ]
-    why = why_not_pruned(last, None, summary.day + timedelta(days=days), EVERY)
-    told = "the pruned walks of 2026-11-19 and 2026-11-20 had to ask for everything after all"
-    assert why == (told if is_told else None)
-
-
-def walked(walk: str, day: int, asked: int, *, requests: int = 0) -> HarvestSummary:
-    """A harvest that asked so many tiles, and skipped some."""
-    counts = {Outcome.NOTHING: 20, Outcome.IGNORED: asked - 70, Outcome.UPDATED: 50, Outcome.SKIPPED: 30}
-    cost = Cost(requests or asked + 50, 0, 0, 0, 1.0)
-    return replace(last_harvest().summary, walk=walk, day=date(2026, 11, day), cost=cost, counts=counts)
-
-
-@pytest.mark.parametrize(
-    ("asked", "is_told"), [((100, 100), False), ((141, 100), True), ((79, 160), False), ((79, 162), True)]
-)
-def test_pruned_walks_that_asked_more_than_a_full_one_speak_against_the_next_one(
-    asked: tuple[int, int], is_told: bool
-) -> None:
-    last = [walked(SPARING, 19, asked[0]), walked(REPAIRED, 18, asked[1])]
-    why = why_not_pruned(last, walked("full", 17, 120), date(2026, 11, 20), EVERY)
-    assert (why is not None) == is_told
-    if is_told:
-        told = "asked {1} and {0} tiles, and the full one of 2026-11-17 asked 120".format(*asked)
-        assert why == f"the pruned walks of 2026-11-18 and 2026-11-19 {told}"
-
-
-def test_requests_that_kills_have_left_counted_too_high_speak_against_no_walk() -> None:
-    last = [walked(SPARING, 19, 79, requests=10_000), walked(SPARING, 18, 79, requests=10_000)]
-    assert why_not_pruned(last, walked("full", 17, 100), date(2026, 11, 20), EVERY) is None
-    last = [walked(SPARING, 19, 101), walked(SPARING, 18, 101)]
-    full = walked("full", 17, 100, requests=10_000)
-    assert why_not_pruned(last, full, date(2026, 11, 20), EVERY) is not None

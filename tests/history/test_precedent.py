@@ -6,15 +6,12 @@ from typing import TYPE_CHECKING
 
 from tests.history.making import DAY, LATER, LAYER, A, B, began, ended, found, record
 from tests.history.pyramid import THIRD
-from tileharvest.history.summaries import last_harvests, precedent
+from tileharvest.history.summaries import precedent
 
 if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.database import History
-
-
-PRUNED = ("pruned", "repaired")
 
 
 def harvested(history: History, day: date, walk: str | None, outcome: str = "ign") -> None:
@@ -69,18 +66,3 @@ def test_an_unfinished_harvest_does_not_count(history: History) -> None:
     last = precedent(history, "world")
     assert last is not None
     assert (last.summary.day, last.pruned) == (DAY, None)
-
-
-def test_of_the_walks_that_began_pruned_the_last_two_are_told(history: History) -> None:
-    harvested(history, DAY, "full", "add")
-    harvested(history, LATER, "pruned")
-    assert [one.day for one in last_harvests(history, "world", PRUNED, 2)] == [LATER]
-    repaired = began(history, THIRD)
-    repaired.note_walk("pruned", "for a test")
-    repaired.distrust(LAYER, "a change")
-    record(repaired, [found("ign", A), found("upd", B)])
-    ended(repaired)
-    assert [one.walk for one in last_harvests(history, "world", PRUNED, 2)] == ["repaired", "pruned"]
-    assert last_harvests(history, "another", PRUNED, 2) == []
-    (full,) = last_harvests(history, "world", ("full",))
-    assert full.day == DAY

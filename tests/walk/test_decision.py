@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from tileharvest.walk.decision import Decision, Decisions, decide
+from tileharvest.walk.decision import Decisions, decide
 from tileharvest.walk.proof import Proof
 
 TODAY = date(2021, 2, 20)
@@ -45,16 +45,6 @@ def test_decision_tells_what_was_found_wrong():
     stored = replace(PROVED, withdrawn="tile 0_1_1 had changed", withdrawn_day=TODAY)
     decision = decide("auto", stored, TODAY, TODAY, 7)
     assert "tile 0_1_1 had changed" in decision.reason
-
-
-def test_a_pruned_walk_that_spares_nothing_gives_way_to_a_full_one_and_others_stay():
-    full, pruned = decide("full", None, TODAY, TODAY, 7), decide("pruned", None, TODAY, TODAY, 7)
-    decisions = Decisions({"day": full, "night": pruned})
-    assert decisions.unless(None) == decisions
-    assert decisions.unless("it spares nothing").layers == {
-        "day": full,
-        "night": Decision(False, "it spares nothing"),
-    }
 
 
 def test_of_one_zoom_a_share_is_asked_unless_all_is() -> None:

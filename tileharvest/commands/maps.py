@@ -70,20 +70,22 @@ def _next_walks(
     now: datetime,
 ) -> dict[str, Decisions]:
     """Returns how each map will be walked. The decisions of a map that was never harvested have no layers."""
-    from tileharvest.harvest.walks import cheaper, decisions_for
-    from tileharvest.history.change_indexes import stored_indexes
-    from tileharvest.history.proofs import last_full, proofs
+    from tileharvest.harvest.walks import WalkRecords, next_walks
     from tileharvest.renderers.registry import doubt_of
 
     if history is None:
         return {one.name: Decisions({}) for one in descriptions}
-    proved, full, indexes = proofs(history), last_full(history), stored_indexes(history)
-    walks = {}
-    for one in descriptions:
-        depths, today = summaries[one.name].depth, now.astimezone(one.zone_info).date()
-        decided = decisions_for(one, depths, today, proved, full, doubt_of(one.renderer), indexes)
-        walks[one.name] = cheaper(history, one, decided, today)
-    return walks
+    records = WalkRecords.read(history)
+    return {
+        one.name: next_walks(
+            records,
+            one,
+            summaries[one.name].depth,
+            now.astimezone(one.zone_info).date(),
+            doubt_of(one.renderer),
+        )
+        for one in descriptions
+    }
 
 
 def _row(

@@ -78,7 +78,8 @@ class Command(ProjectCommand, ScrapyCommand):
             write_json({"map": description.name, **origin, **plain, **runs})
             return
         title, *notes = lines
-        write_line(f"{title}\n")
+        write_line(title)
+        write_line("")
         _write_costs(plan)
         if plan.expected.seconds > _LONG:
             notes.append("that takes days; a region takes less: write zones into maps.toml")
@@ -123,7 +124,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
 def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
     """Returns the last finished harvest and how the next one will walk, or None if none was ever finished."""
-    from tileharvest.harvest.walks import next_walks
+    from tileharvest.harvest.walks import WalkRecords, next_walks
     from tileharvest.history.summaries import precedent
     from tileharvest.renderers.registry import doubt_of
 
@@ -131,7 +132,8 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
     if last is None:
         return None
     today = datetime.now(description.zone_info).date()
-    return last, next_walks(history, description, last.summary.depth, today, doubt_of(last.summary.renderer))
+    records, doubt = WalkRecords.read(history, description.name), doubt_of(last.summary.renderer)
+    return last, next_walks(records, description, last.summary.depth, today, doubt)
 
 
 def _by_last(

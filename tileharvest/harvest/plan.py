@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
-
-    from tileharvest.history.summaries import HarvestSummary, Precedent
+    from tileharvest.history.summaries import Precedent
     from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
 
@@ -83,37 +80,6 @@ def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool, share: int =
         expected=Expense(tiles, requests, like.cost.received_bytes, requests * each),
         most=Expense(tiles, most, max(full.cost.received_bytes, last.present_bytes), most * each),
     )
-
-
-def why_not_pruned(
-    last: Sequence[HarvestSummary], full: HarvestSummary | None, today: date, full_every: int
-) -> str | None:
-    """Returns a reason against a pruned walk if the last two that began pruned asked more tiles on average
-    than the last full one, or both had to ask for everything that they had skipped.
-
-    Returns None if the pruned walks did not ask more. Also returns None if the latest was at least
-    `full_every` days ago, so that a pruned walk is tried again.
-
-    Tiles are compared and not requests, because a process that is killed leaves its requests counted too
-    high: the next walk is then the same with and without the kill.
-    """
-    if len(last) < 2 or not 0 <= (today - last[0].day).days < full_every:
-        return None
-    walks = f"the pruned walks of {last[1].day} and {last[0].day}"
-    if all(one.walk == "repaired" for one in last):
-        return f"{walks} had to ask for everything after all"
-    if full is None:
-        return None
-    later, sooner, in_full = (_asked(one) for one in (*last, full))
-    if sooner + later <= 2 * in_full:
-        return None
-    return f"{walks} asked {sooner:,} and {later:,} tiles, and the full one of {full.day} asked {in_full:,}"
-
-
-def _asked(harvest: HarvestSummary) -> int:
-    """Returns the number of tiles that a harvest has asked, empty places among them. A tile that was asked
-    several times counts once."""
-    return sum(harvest.counts.values()) - harvest.counts.get(Outcome.SKIPPED, 0)
 
 
 def two_digits(number: float) -> int:

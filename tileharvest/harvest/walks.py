@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.harvest.plan import why_not_pruned
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.site_files import MISSING, site_files_of
-from tileharvest.history.summaries import last_harvests
 from tileharvest.renderers.xyz import is_plain
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
@@ -140,7 +138,8 @@ class Walks:
                     if walk.is_flat and (earlier := record.earlier(name, walk.kept())):
                         blocks = walk.start_blocks(name)
                         flat[name] = flat_start(blocks, earlier, day, description.full_every)
-            decided = history.read(lambda _: next_walks(history, description, depths, day, doubt))
+            records = history.read(lambda _: WalkRecords.read(history, description.name))
+            decided = next_walks(records, description, depths, day, doubt)
             decisions = history.write(lambda _: rely_on_indexes(decided))
         return cls(record, description, layers, decisions, flat)
 
@@ -288,74 +287,55 @@ def walk_over(description: MapDescription, layer: Layer) -> Walk:
         ) from None
 
 
+class WalkRecords(NamedTuple):
+    """What the history says of the walks of one map, or of all: by map, what the functions of these names
+    return."""
+
+    proofs: Mapping[str, Mapping[str, Proof]]
+    last_full: Mapping[str, tuple[date, frozenset[str | None]]]
+    indexes: Mapping[str, Mapping[str, StoredIndex]]
+
+    @classmethod
+    def read(cls, history: History, name: str | None = None) -> WalkRecords:
+        """Reads the records of the named map, or of all. Raises HistoryError."""
+        return cls(proofs(history, name), last_full(history, name), stored_indexes(history, name))
+
+
 def next_walks(
-    history: History,
+    records: WalkRecords,
     description: MapDescription,
     depths: Mapping[str, int],
     today: date,
     doubt: str | None = None,
 ) -> Decisions:
-    """Returns how a harvest that begins on that day, in the map's time zone, walks each layer. Reads only.
+    """Returns how a harvest that begins on that day, in the map's time zone, walks each layer.
 
     `depths` are by layer. Commands give the depths of the last harvest, because only a harvest asks the site.
-    `doubt` is the renderer's reason against a pruned walk, if it has one. Raises HistoryError.
+    `doubt` is the renderer's reason against a pruned walk, if it has one.
     """
-    name = description.name
-    proved, full = proofs(history, name), last_full(history, name)
-    indexes = stored_indexes(history, name)
-    decisions = decisions_for(description, depths, today, proved, full, doubt, indexes)
-    return cheaper(history, description, decisions, today)
-
-
-def cheaper(history: History, description: MapDescription, decisions: Decisions, today: date) -> Decisions:
-    """Returns the decisions, or full walks in their place if the map's `walk` is `auto` and its last pruned
-    walks asked more than the last full one. Raises HistoryError."""
-    if description.walk != "auto" or not any(one.is_pruned for one in decisions.layers.values()):
-        return decisions
-    last = last_harvests(history, description.name, ("pruned", "repaired"), 2)
-    full = next(iter(last_harvests(history, description.name, ("full",))), None)
-    return decisions.unless(why_not_pruned(last, full, today, description.full_every))
+    name, wish, every = description.name, description.walk, description.full_every
+    known = records.proofs.get(name, {})
+    indexes = records.indexes.get(name, {}) if description.change_index else {}
+    day, kept = records.last_full.get(name, (None, frozenset()))
+    if kept != {kept_in_words(description, depths)}:
+        day = None
+    decisions = Decisions(
+        {one: decide(wish, known.get(one), day, today, every, doubt, indexes.get(one)) for one in depths}
+    )
+    # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by other
+    # renderers have no edge, or four tiles.
+    is_known = wish != "full" and day is not None and description.git is None and is_plain(description)
+    return decisions.sharing([one for one in depths if is_known and depths[one] == 1], every)
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:
     """Returns whether a harvest that begins on that day relies on all stored change indexes of the map. It is
-    told before the site is asked, so it may turn out otherwise. Raises HistoryError."""
+    asked before the site, so it may turn out otherwise. Raises HistoryError."""
     name, every = description.name, description.full_every
     full, _ = last_full(history, name).get(name, (None, frozenset()))
     indexes = stored_indexes(history, name).get(name, {}).values()
     decided = [decide(description.walk, None, full, today, every, index=index) for index in indexes]
     return bool(decided) and all(decision.change_index is not None for decision in decided)
-
-
-def decisions_for(
-    description: MapDescription,
-    depths: Mapping[str, int],
-    today: date,
-    proved: Mapping[str, Mapping[str, Proof]],
-    full: Mapping[str, tuple[date, frozenset[str | None]]],
-    doubt: str | None,
-    indexes: Mapping[str, Mapping[str, StoredIndex]],
-) -> Decisions:
-    """Returns how a harvest walks each layer, as `next_walks` does, but without `cheaper`. Pure.
-
-    `proved`, `full` and `indexes` are returned by `proofs`, `last_full` and `stored_indexes`, for this map or
-    for all maps."""
-    known, every = proved.get(description.name, {}), description.full_every
-    its_indexes = indexes.get(description.name, {}) if description.change_index else {}
-    day, kept = full.get(description.name, (None, frozenset()))
-    if kept != {kept_in_words(description, depths)}:
-        day = None
-    wish = description.walk
-    decisions = Decisions(
-        {
-            name: decide(wish, known.get(name), day, today, every, doubt, its_indexes.get(name))
-            for name in depths
-        }
-    )
-    # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by other
-    # renderers have no edge, or four tiles.
-    is_known = wish != "full" and day is not None and description.git is None and is_plain(description)
-    return decisions.sharing([name for name in depths if is_known and depths[name] == 1], every)
 
 
 def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:

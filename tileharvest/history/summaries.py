@@ -256,8 +256,8 @@ def precedent(history: History, map_name: str) -> Precedent | None:
 
     Reads all tiles of the map.
     """
-    last = last_harvests(history, map_name, WALKS)
-    if not last:
+    last = _last_harvest(history, map_name, WALKS)
+    if last is None:
         return None
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     weight = (
@@ -268,19 +268,17 @@ def precedent(history: History, map_name: str) -> Precedent | None:
     with history.reading() as connection:
         # A sum of whole numbers is a Decimal on PostgreSQL.
         present = int(connection.execute(weight).scalar_one())
-    pruned, full = (next(iter(last_harvests(history, map_name, (one,))), None) for one in ("pruned", "full"))
-    return Precedent(last[0], present, pruned, full)
+    pruned, full = (_last_harvest(history, map_name, (one,)) for one in ("pruned", "full"))
+    return Precedent(last, present, pruned, full)
 
 
-def last_harvests(
-    history: History, map_name: str, walks: Collection[str], most: int = 1
-) -> list[HarvestSummary]:
-    """Returns the last finished harvests of a map with one of these walks, the latest first, up to `most`."""
+def _last_harvest(history: History, map_name: str, walks: Collection[str]) -> HarvestSummary | None:
+    """Returns the last finished harvest of a map with one of these walks, or None if there is none."""
     of_kind = func.coalesce(harvests.c.walk, "full").in_(walks)
-    query = _HARVESTS.where(harvests.c.reason == FINISHED, of_kind).order_by(harvests.c.id.desc()).limit(most)
+    query = _HARVESTS.where(harvests.c.reason == FINISHED, of_kind).order_by(harvests.c.id.desc()).limit(1)
     with history.reading() as connection:
-        rows = connection.execute(query, {"map_name": map_name}).all()
-        return [_harvest_summary(connection, row) for row in rows]
+        row = connection.execute(query, {"map_name": map_name}).first()
+        return None if row is None else _harvest_summary(connection, row)
 
 
 class FailedTile(NamedTuple):

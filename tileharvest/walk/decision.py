@@ -89,18 +89,6 @@ class Decisions(NamedTuple):
         }
         return Decisions({name: one.with_ground(grounds.get(name)) for name, one in read_now.items()})
 
-    def unless(self, dearer: str | None) -> Decisions:
-        """Returns the decisions, with full walks in place of pruned ones if there is a reason against pruned
-        walks (`dearer`)."""
-        if dearer is None:
-            return self
-        return Decisions(
-            {
-                name: one._replace(is_pruned=False, reason=dearer) if one.is_pruned else one
-                for name, one in self.layers.items()
-            }
-        )
-
     def sharing(self, names: Iterable[str], full_every: int) -> Decisions:
         """Returns the decisions for layers of one zoom of which empty blocks are left out."""
         reason = (

@@ -31,7 +31,7 @@ WORDS: Final = {
 }
 SPEED: Final = "12.5 requests per second · 5 MB received"
 RUNNING: Final[dict[str, Any]] = {
-    "done": 300, "expected": 900, "active": True, "tiles_done": 120, "tiles_expected": 700, "failures": 2,
+    "active": True, "tiles_done": 120, "tiles_expected": 700, "failures": 2,
     "requests_per_second": 12.5, "seconds_left": 600, "stopped": None,
 }  # fmt: skip
 

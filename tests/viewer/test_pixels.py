@@ -63,20 +63,3 @@ def test_of_ground_where_nothing_ever_was_there_is_the_sum_alone(client: Client)
     assert lines(client, ground="100,100,102,102") == [
         {"versions": 0, "changes": 0, "first": None, "since": None, "same_before": []}
     ]
-
-
-@pytest.mark.parametrize(
-    ("more", "status", "line"),
-    [
-        ({"ground": "0,0,0.5,2"}, 400, "of this rectangle no story can be told: it has 2 x 8 pixels"),
-        ({"ground": "0,0,20,20"}, 400, "of this rectangle no story can be told: it lies on 100 tiles"),
-        ({"layer": "other"}, 404, "map 'world' has no layer 'other'"),
-        ({"limit": "1"}, 400, "parameter 'limit' is not known here"),
-    ],
-)
-def test_a_story_that_cannot_be_told_is_refused(
-    client: Client, more: dict[str, str], status: int, line: str
-) -> None:
-    reply = client.get(PIXELS, {**QUESTION, **more})
-    assert reply.status == status
-    assert reply.error.startswith(line)

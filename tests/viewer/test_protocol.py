@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
-import threading
 from hashlib import sha1
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
@@ -15,9 +13,7 @@ from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
 from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.application import WorkQueue
 from tileharvest.viewer.host_names import HostNames
-from tileharvest.viewer.replies import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +93,7 @@ def test_who_knows_an_answer_gets_304_with_the_same_headers(
     client: Client, path: str, query: dict[str, Any]
 ) -> None:
     first = client.get(path, query)
-    for known in (first.headers["ETag"], f"W/{first.headers['ETag']}", f'"x", {first.headers["ETag"]}', "*"):
+    for known in (first.headers["ETag"], f"W/{first.headers['ETag']}", f'"x", {first.headers["ETag"]}'):
         again = client.get(path, query, if_none_match=known)
         assert (again.status, again.body) == (304, b"")
         expect_security(again.headers)
@@ -105,18 +101,15 @@ def test_who_knows_an_answer_gets_304_with_the_same_headers(
             assert again.headers[name] == first.headers[name]
 
 
-@pytest.mark.parametrize(("path", "query"), [*FINE, *((path, query) for path, query, _ in REFUSED)])
+@pytest.mark.parametrize(("path", "query"), [("/", None), VIEW, (IMAGE, None), ("/nothing", None)])
 def test_head_has_the_headers_of_get_and_no_body(client: Client, path: str, query: dict[str, Any]) -> None:
     get, head = client.get(path, query), client.head(path, query)
-    assert (head.status, head.body) == (get.status, b"")
-    headers = [dict(reply.headers) for reply in (get, head)]
-    for named in headers:
-        named.pop("Date")
-    assert headers[0] == headers[1]
-    assert int(headers[1]["Content-Length"]) == len(get.body)
+    assert (head.status, head.body, head.headers["Content-Length"]) == (get.status, b"", str(len(get.body)))
+    without_date = [{**dict(reply.headers), "Date": ""} for reply in (get, head)]
+    assert without_date[0] == without_date[1]
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"])
+@pytest.mark.parametrize("method", ["POST", "PROPFIND"])
 def test_other_methods_are_refused_wherever_they_go(client: Client, method: str) -> None:
     for path in ("/", IMAGE, f"{API}/view", "/nothing"):
         reply = client.ask(method, path, {"Content-Length": "0"})
@@ -126,31 +119,29 @@ def test_other_methods_are_refused_wherever_they_go(client: Client, method: str)
         expect_security(reply.headers)
 
 
-NOWHERE = """
-    /index.html /api /api/ /api/v1 /api/v2/maps /api/v1/maps/ {API}/ /page /page/ // /./ /../ /.git/config
-    /%2e%2e/ /%2e%2e%2f%2e%2e%2fetc%2fpasswd /page/../serving.py /page/..%2fserving.py /page/%2e%2e/serving.py
-    /page//etc/passwd /page/%2fetc%2fpasswd /page/index.html/ /page/index.html%00 /page/INDEX.HTML
-    /page/..\\serving.py /page/leaflet /tiles /tiles/ /%00 /%ff /% /healthz/ /HEALTHZ {API}/view/
-    {API}/view/more {API}/tiles {API}/composed/0_1_1 /api/v1//maps {API}%2fview /api/v1/maps%00 /robots.txt
-"""
-
-
 @pytest.mark.parametrize(
-    "path", [*NOWHERE.format(API=API).split(), "/" + "a" * 8000, "/page/" + "../" * 2000]
+    "path",
+    [
+        *(
+            "/index.html",
+            "/api",
+            "/api/",
+            f"{API}/",
+            "/page/",
+            "//",
+            "/../",
+            "/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        ),
+        *("/page/../server.py", "/page/..%2fserver.py", "/page//etc/passwd", "/page/%2fetc%2fpasswd", "/%ff"),
+        *("/page/index.html%00", "/page/..\\server.py", "/page/leaflet", "/tiles/", f"{API}/tiles", "/%00"),
+        *(f"{API}/view/more", f"{API}%2fview", "/api/v1/maps%00", "/" + "a" * 8000, "/page/" + "../" * 2000),
+    ],
 )
 def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
     reply = client.get(path)
     assert reply.status == 404
-    assert len(reply.error) < 450
+    assert len(reply.error) < 250
     expect_security(reply.headers)
-
-
-def test_a_question_that_is_not_there_names_those_that_are(client: Client) -> None:
-    asked = client.get(f"{API}/tiles")
-    assert asked.status == 404
-    assert asked.error.startswith(
-        "'tiles' is not a question about a map; there are: view, changes, heat, tiles/{tile}"
-    )
 
 
 def test_a_long_answer_is_compressed_for_who_takes_that(client: Client) -> None:
@@ -162,11 +153,6 @@ def test_a_long_answer_is_compressed_for_who_takes_that(client: Client) -> None:
     assert len(zipped.body) < len(plain.body) / 2
     assert zipped.headers["ETag"] == f"W/{plain.headers['ETag']}"
     assert plain.headers["Vary"] == zipped.headers["Vary"] == "Accept-Encoding"
-
-
-@pytest.mark.parametrize("accepted", ["", "identity", "br", "xgzip", "deflate"])
-def test_who_does_not_take_gzip_gets_none(client: Client, accepted: str) -> None:
-    assert client.get(*VIEW, accept_encoding=accepted).headers["Content-Encoding"] is None
 
 
 def test_a_bug_is_not_shown_to_the_client(
@@ -187,41 +173,28 @@ def test_a_bug_is_not_shown_to_the_client(
     assert record.exc_info is not None
 
 
-LOCAL = HostNames.of("127.0.0.1")
-OPEN = HostNames.of("0.0.0.0", ["maps.example.net"])
+LOCAL = ["127.0.0.1", "127.0.0.1:8000", "127.8.9.1", "LocalHost:80", "localhost.", "[::1]:8000"]
+NEVER = [
+    *("rebound.example", "rebound.example:8000", "127.0.0.1.rebound.example", "localhost.example", "[::1"),
+    *("user@localhost", "notlocalhost", "localhost/", "localhost:80:80", "localhost:eighty", "0x7f000001"),
+    *("2130706433", "127.1", "example.net", "", "local host"),
+]
+ADDRESSES = ["192.168.1.5", "[2001:db8::5]:80", "10.0.0.1:8000"]
+"""No name server can give an address another meaning."""
+ALLOWED = ["Maps.Example.NET:443", "maps.example.net."]
 
 
 @pytest.mark.parametrize(
-    "authority",
-    ["127.0.0.1", "127.0.0.1:8000", "127.8.9.1", "localhost", "LocalHost:80", "localhost.", "[::1]:8000"],
-)
-def test_the_loopback_is_always_admitted(authority: str) -> None:
-    assert LOCAL.admit(authority)
-    assert OPEN.admit(authority)
-
-
-@pytest.mark.parametrize(
-    "authority",
+    ("names", "admitted"),
     [
-        *("rebound.example", "rebound.example:8000", "127.0.0.1.rebound.example", "localhost.example", ""),
-        *("notlocalhost", "192.168.1.5", "[2001:db8::5]:80", "user@localhost", "localhost:80:80", "[::1"),
-        *("local host", "localhost/", "localhost:eighty", "0x7f000001", "2130706433", "127.1"),
+        (HostNames.of("127.0.0.1"), LOCAL),
+        (HostNames.of("0.0.0.0", ["maps.example.net"]), [*LOCAL, *ADDRESSES, *ALLOWED]),
     ],
+    ids=["this computer", "everybody"],
 )
-def test_nothing_else_is_admitted_where_only_this_computer_may_ask(authority: str) -> None:
-    assert not LOCAL.admit(authority)
-
-
-@pytest.mark.parametrize("authority", ["192.168.1.5:8000", "[2001:db8::5]:80", "10.0.0.1"])
-def test_where_others_may_ask_any_address_is_admitted_because_no_name_server_tells_it(authority: str) -> None:
-    assert OPEN.admit(authority)
-
-
-def test_a_name_is_admitted_once_it_was_allowed() -> None:
-    assert OPEN.admit("Maps.Example.NET:443")
-    assert OPEN.admit("maps.example.net.")
-    assert not OPEN.admit("more.maps.example.net")
-    assert not OPEN.admit("example.net")
+def test_a_request_may_name_the_viewers_hosts_and_no_other(names: HostNames, admitted: list[str]) -> None:
+    asked = [*LOCAL, *ADDRESSES, *ALLOWED, *NEVER]
+    assert [one for one in asked if names.admit(one)] == admitted
 
 
 @pytest.mark.parametrize("name", ["https://maps.example.net", "example.net:443", "*", "", "a b", "-x", "a/b"])
@@ -231,57 +204,22 @@ def test_what_is_no_name_is_refused(name: str) -> None:
     assert str(refused.value).startswith(f"--allow-host {name} cannot be")
 
 
-@pytest.mark.parametrize("header", ["rebound.example", "rebound.example:80", "192.168.1.5"])
-def test_a_name_that_is_not_the_viewers_is_misdirected(world: World, header: str) -> None:
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    with serving(world) as client:
-        for path in ("/", "/healthz", "/api/v1/maps", API, "/page/main.js", "/nothing"):
-            asked = f"GET {path} HTTP/1.1\r\nHost: {header}\r\nConnection: close\r\n\r\n"
-            reply = client.send(asked.encode())
-            assert reply.status == 421
-            assert reply.error.startswith(f"the viewer is not at '{header}'")
-            assert reply.headers["Cache-Control"] == "no-store"
-
-
-def test_an_allowed_name_is_answered(world: World) -> None:
+def test_a_name_that_is_not_the_viewers_is_misdirected(world: World) -> None:
     with serving(world, allowed=["maps.example.net"]) as client:
-        request = b"GET /healthz HTTP/1.1\r\nHost: maps.example.net\r\nConnection: close\r\n\r\n"
-        assert client.send(request).json == {"ok": True}
-
-
-def test_a_full_queue_refuses_and_says_when_to_come_again() -> None:
-    let_go, began = threading.Event(), threading.Semaphore(0)
-
-    def work() -> str:
-        began.release()
-        assert let_go.wait(240)
-        return "done"
-
-    async def ask() -> None:
-        queue = WorkQueue("test", threads=2, most_waiting=1)
-        under_way = [asyncio.create_task(queue.run(work)) for _ in range(3)]
-        for _ in range(2):
-            await asyncio.to_thread(began.acquire)
-        with pytest.raises(RefusedError) as refused:
-            await queue.run(work)
-        assert (refused.value.status, refused.value.headers) == (503, {"Retry-After": "5"})
-        # Who has gone gives no place free: the work goes on.
-        under_way[0].cancel()
-        await asyncio.sleep(0)
-        with pytest.raises(RefusedError):
-            await queue.run(work)
-        let_go.set()
-        assert await asyncio.gather(*under_way[1:]) == ["done", "done"]
-        assert await queue.run(work) == "done"
-        queue.close()
-
-    asyncio.run(ask())
+        for path in ("/", "/healthz", "/api/v1/maps", "/page/main.js", "/nothing"):
+            reply = client.ask("GET", path, {"Host": "rebound.example"})
+            assert reply.status == 421
+            assert reply.error.startswith("the viewer is not at 'rebound.example'")
+            assert reply.headers["Cache-Control"] == "no-store"
+        assert client.ask("GET", "/healthz", {"Host": "maps.example.net"}).json == {"ok": True}
 
 
 PLACES = (f"{API}/places", {"layer": DAY_LAYER, "after": "2021-02-12", "until": SECOND})
 
 
-def test_the_places_of_ended_harvests_are_kept_on_disk(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_places_are_kept_on_disk_until_a_harvest_begins(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.harvest(FIRST, {Tile(0, 1, 1): picture()})
     with serving(world) as client:
         known = client.get(*PLACES).body
@@ -292,15 +230,10 @@ def test_the_places_of_ended_harvests_are_kept_on_disk(world: World, monkeypatch
     with monkeypatch.context() as patched, serving(world) as client:
         patched.setattr("tileharvest.viewer.api.changed_blocks", unasked)
         assert client.get(*PLACES).body == known
-    world.harvest(SECOND, {Tile(0, 1, 1): picture(BLUE)})
+    rmtree(world.data / "cache")
+    world.harvest(SECOND, {Tile(0, 1, 1): picture(BLUE)}, finished=False)
     with serving(world) as client:
         assert client.get(*PLACES).json == {"places": [{"tile": "0_1_1", "days": 2, "tiles": 2}]}
-
-
-def test_the_places_of_an_unfinished_harvest_are_asked_each_time(world: World) -> None:
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()}, finished=False)
-    with serving(world) as client:
-        assert client.get(*PLACES).status == 200
     assert not (world.data / "cache").exists()
 
 

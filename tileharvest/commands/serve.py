@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
@@ -123,28 +122,20 @@ def listening(application: Application, opts: Namespace) -> AbstractAsyncContext
     """Returns a context that serves the viewer where the options say, and announces it. It raises what the
     server's `listening` raises. Raises ConfigurationError for a wrong port."""
     from tileharvest.viewer import server
+    from tileharvest.viewer.host_names import is_loopback
 
     host = HOST if opts.host is None else opts.host
     port = server.parse_port(PORT if opts.port is None else opts.port)
 
     @asynccontextmanager
     async def announced() -> AsyncIterator[None]:
-        async with server.listening(application, host, port, opts.allow_host) as addresses:
-            announce(addresses, host)
+        async with server.listening(application, host, port, opts.allow_host) as address:
+            write_line(f"the viewer is at {address} (Ctrl-C ends it)")
+            # A program that reads the output through a pipe waits for this line.
+            sys.stdout.flush()
+            if not is_loopback(host):
+                everybody = "everybody who reaches this computer sees all that the viewer shows"
+                say(f"warning: {everybody}; it has no passwords")
             yield
 
     return announced()
-
-
-def announce(addresses: Sequence[str], host: str) -> None:
-    """Writes the addresses of the viewer, which listens on `host`, and warns if others can reach it."""
-    from tileharvest.viewer.host_names import is_loopback
-
-    write_line(f"the viewer is at {' and '.join(addresses)} (Ctrl-C ends it)")
-    # A program that reads the output through a pipe waits for this line.
-    sys.stdout.flush()
-    if not is_loopback(host):
-        # A computer without a network has no other address yet.
-        seen = [address for address in addresses if not is_loopback(urlsplit(address).hostname or "")]
-        where = seen[-1] if seen else "this computer"
-        say(f"warning: everybody who reaches {where} sees all that the viewer shows; it has no passwords")

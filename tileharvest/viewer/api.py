@@ -17,7 +17,7 @@ from tileharvest.errors import ConfigurationError, program
 from tileharvest.history.area_changes import changed_in, place_of, view_of
 from tileharvest.history.changes import changed_blocks, deepest_changes, heat, last_changes
 from tileharvest.history.recorded_versions import shown, story
-from tileharvest.history.schema import BLOCK_LEVELS, FINISHED, MOVED, NOT_WALKED
+from tileharvest.history.schema import BLOCK_LEVELS, MOVED
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.viewer.host_names import is_loopback
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
@@ -204,14 +204,10 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
     """Returns how far the last harvest is, as the commands show it, or None if it has ended."""
     if not summaries or summaries[-1].ended is not None:
         return None
-    finished = [one for one in summaries if one.reason == FINISHED and one.walk not in NOT_WALKED]
     last = summaries[-1]
     state, detail = (State.RUNNING, "") if workers else (State.INTERRUPTED, last.stopped or "")
     stats = HarvestStats.of(last, state, detail, workers).as_plain()
     return {
-        "done": sum(summaries[-1].counts.values()),
-        # This key is older than `tiles_expected`, and stays for programs that read it.
-        "expected": sum(finished[-1].counts.values()) if finished else None,
         "active": workers > 0,
         **{name: stats[name] for name in _STATS},
     }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from aiohttp import web
@@ -33,7 +32,6 @@ from tileharvest.viewer.replies import (
     compressible,
     error,
     framed,
-    is_named,
     json,
     knows,
     not_modified,
@@ -43,17 +41,10 @@ from tileharvest.viewer.replies import (
     tagged,
     unknown,
 )
-from tileharvest.viewer.shared_places import (
-    known_parameters,
-    oembed,
-    place_picture,
-    shared_name,
-    shared_place,
-)
+from tileharvest.viewer.shared_places import known_parameters, place_picture, shared_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import date
 
     from tileharvest.pictures.composer import Composer
     from tileharvest.store.cache import DiskCache
@@ -65,8 +56,6 @@ if TYPE_CHECKING:
 
     Answer = Callable[[web.Request], web.StreamResponse]
 
-_Result = TypeVar("_Result")
-
 _log = logging.getLogger(__name__)
 
 METHODS: Final = ("GET", "HEAD")
@@ -74,27 +63,19 @@ METHODS: Final = ("GET", "HEAD")
 _QUESTION_THREADS: Final = 2
 """There are two, so that one is left for quick questions while the other answers a slow one, such as heat
 over a large area."""
+_LONG_THREADS: Final = 1
+"""A long question takes up to seconds over a million versions."""
 _IMAGE_THREADS: Final = 4
 """On one core these threads read, check and send 4,000 to 8,000 images of 60 kB a second from memory. Reading
 in the event loop would be a fifth faster, but one slow disk would then hold up every reply. Disks answer
 several threads faster than one."""
 _COMPOSING_THREADS: Final = 2
-_COMPOSING_WAITING: Final = 128
-"""A browser asks for six pictures at a time, so twenty people may look at composed levels at once. With two
-cores the last of them comes after two seconds, or after a minute if all are of many levels."""
-_LONG_THREADS: Final = 1
-_LONG_WAITING: Final = 16
-"""Each of these questions takes up to seconds over a million versions, so the last one waits for half a
-minute."""
-RETRY_AFTER: Final = 5
-"""Seconds after which a client may ask again that was refused because too many waited."""
 _FORM: Final = "answer 2"
 """The form of the answers, a part of each name in the cache. Change the number with the form: the cache
 outlives the program."""
 
 _MAPS: Final = "/api/v1/maps"
 _MAP: Final = "/api/v1/maps/{map}"
-_PLACE: Final = "/s/{map}/{days}/{place}"
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
 _LINES: Final = {"Content-Type": "application/x-ndjson", "Cache-Control": AFTER_ASKING}
 _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
@@ -102,44 +83,12 @@ _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
 FAILED: Final = "the viewer failed; its log says why"
 
 
-class WorkQueue:
-    """Runs calls in threads, in the order in which they came, and refuses a new call if too many wait.
-
-    Without a bound the last of many visitors would wait for minutes for pictures that nobody looks at any
-    more. May be used from one event loop.
-    """
-
-    def __init__(self, name: str, threads: int, most_waiting: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, name)
-        self._free = threading.Semaphore(threads + most_waiting)
-
-    async def run(self, call: Callable[[], _Result]) -> _Result:
-        """Returns what the call returns, and raises what it raises.
-
-        Raises RefusedError, with status 503 and Retry-After, if too many calls wait.
-        """
-        if not self._free.acquire(blocking=False):
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                f"too many ask for such work at once: ask again in {RETRY_AFTER} seconds",
-                {"Retry-After": str(RETRY_AFTER)},
-            )
-        future: Future[_Result] = self._threads.submit(call)
-        # The place is free when the thread ends, not this coroutine: a call goes on when its client has gone.
-        future.add_done_callback(lambda _: self._free.release())
-        return await asyncio.wrap_future(future)
-
-    def close(self) -> None:
-        """Lets no waiting call begin. Calls under way come to their end."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-
 class Application:
     """Answers every request, whatever it asks and whatever fails. Used from one event loop.
 
     Nothing that may wait for a disk runs in the event loop. Quick questions, long questions, the reading of
     images, and the composing of pictures have threads of their own, so that no kind of work waits for
-    another. Work that takes long has a queue with a bound.
+    another.
     """
 
     def __init__(
@@ -160,38 +109,40 @@ class Application:
         self._cache = cache
         self._ancestors = ancestors
         self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
+        self._long_questions = ThreadPoolExecutor(_LONG_THREADS, "long-questions")
         self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
-        self._long_questions = WorkQueue("long-questions", _LONG_THREADS, _LONG_WAITING)
-        self._composing = WorkQueue("composing", _COMPOSING_THREADS, _COMPOSING_WAITING)
+        self._composing = ThreadPoolExecutor(_COMPOSING_THREADS, "composing")
 
     def routes(self) -> list[web.RouteDef]:
         """Returns what answers each address."""
-        quick, queued = self._quick, _queued
+        quick, long, images, composing = self._threads
+        answers: list[tuple[str, ThreadPoolExecutor, Answer]] = [
+            ("/tiles/{image}", images, self._image),
+            ("/pictures/{image}", images, self._image),
+            ("/s/{map}/{days}/{place}.jpg", composing, self._shared_picture),
+            ("/s/{names:.*}", quick, self._shared_page),
+            (_MAPS, quick, self._asked(api.list_maps)),
+            (_MAP, quick, self._asked(api.outline)),
+            (f"{_MAP}/view", quick, self._asked(api.view)),
+            (f"{_MAP}/changes", quick, self._asked(api.count_changes)),
+            (f"{_MAP}/heat", quick, self._asked(api.heat_map)),
+            (f"{_MAP}/tiles/{{tile}}", quick, self._asked(api.tile_story)),
+            (f"{_MAP}/harvests", quick, self._asked(api.list_harvests)),
+            (f"{_MAP}/areas", quick, self._asked(api.list_areas)),
+            (f"{_MAP}/areas/{{area}}", quick, self._asked(api.area_story)),
+            (f"{_MAP}/places", long, self._asked(api.most_changed, remembered=True)),
+            (f"{_MAP}/events", long, self._asked(list_events, remembered=True)),
+            *((f"{_MAP}/{form}", long, self._feed) for form in FEEDS),
+            (f"{_MAP}/pixels", long, self._pixels),
+            (f"{_MAP}/composed/{{tile}}/{{picture}}", composing, self._composed),
+            (f"{_MAP}/before/{{day}}/{{picture}}", composing, self._ground_picture),
+            (f"{_MAP}/ground/{{picture}}", composing, self._ground_picture),
+        ]
         return [
             web.get("/", self._index),
             web.get("/page/{name:.+}", self._page_file),
             web.get("/healthz", _alive),
-            web.get("/tiles/{image}", self._image),
-            web.get("/pictures/{image}", self._image),
-            web.get(f"{_PLACE}.jpg", queued(self._composing, self._shared_picture)),
-            web.get("/s/{names:.*}", quick(self._shared_page)),
-            web.get("/oembed", quick(self._oembed)),
-            web.get(_MAPS, quick(self._asked(api.list_maps))),
-            web.get(_MAP, quick(self._asked(api.outline))),
-            web.get(f"{_MAP}/view", quick(self._asked(api.view))),
-            web.get(f"{_MAP}/changes", quick(self._asked(api.count_changes))),
-            web.get(f"{_MAP}/heat", quick(self._asked(api.heat_map))),
-            web.get(f"{_MAP}/tiles/{{tile}}", quick(self._asked(api.tile_story))),
-            web.get(f"{_MAP}/harvests", quick(self._asked(api.list_harvests))),
-            web.get(f"{_MAP}/areas", quick(self._asked(api.list_areas))),
-            web.get(f"{_MAP}/areas/{{area}}", quick(self._asked(api.area_story))),
-            web.get(f"{_MAP}/places", queued(self._long_questions, self._remembering(api.most_changed))),
-            web.get(f"{_MAP}/events", queued(self._long_questions, self._remembering(list_events))),
-            *(web.get(f"{_MAP}/{form}", queued(self._long_questions, self._feed)) for form in FEEDS),
-            web.get(f"{_MAP}/pixels", queued(self._long_questions, self._pixels)),
-            web.get(f"{_MAP}/composed/{{tile}}/{{picture}}", queued(self._composing, self._composed)),
-            web.get(f"{_MAP}/before/{{day}}/{{picture}}", queued(self._composing, self._ground_picture)),
-            web.get(f"{_MAP}/ground/{{picture}}", queued(self._composing, self._ground_picture)),
+            *(web.get(path, _in(threads, answer)) for path, threads, answer in answers),
         ]
 
     @web.middleware
@@ -204,9 +155,9 @@ class Application:
                 return error(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
             response: web.StreamResponse = await handler(request)
         except RefusedError as refused:
-            return error(refused.status, str(refused), refused.headers)
+            return error(refused.status, str(refused))
         except web.HTTPNotFound:
-            return error(HTTPStatus.NOT_FOUND, self._nothing_at(request.rel_url.raw_path))
+            return error(HTTPStatus.NOT_FOUND, f"there is nothing at {quoted(request.rel_url.raw_path)}")
         except HistoryError as failed:
             _log.error("%s", failed)
             return error(HTTPStatus.INTERNAL_SERVER_ERROR, str(failed))
@@ -220,24 +171,12 @@ class Application:
     def close(self) -> None:
         """Lets no more work begin. Work that is under way in threads comes to its end."""
         self._composer.stop()
-        for threads in (self._questions, self._images):
+        for threads in self._threads:
             threads.shutdown(wait=False, cancel_futures=True)
-        for queue in (self._long_questions, self._composing):
-            queue.close()
 
-    def _nothing_at(self, path: str) -> str:
-        if not path.startswith(f"{_MAPS}/"):
-            return f"there is nothing at {quoted(path)}"
-        forms = [route.path.removeprefix(f"{_MAP}/") for route in self.routes()]
-        there = ", ".join(form for form in forms if not form.startswith("/"))
-        asked = "/".join(path.removeprefix(f"{_MAPS}/").split("/")[1:])
-        return f"{quoted(asked)} is not a question about a map; there are: {there}"
-
-    def _quick(self, answer: Answer) -> Any:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            return await asyncio.get_running_loop().run_in_executor(self._questions, answer, request)
-
-        return handle
+    @property
+    def _threads(self) -> tuple[ThreadPoolExecutor, ...]:
+        return self._questions, self._long_questions, self._images, self._composing
 
     async def _index(self, request: web.Request) -> web.Response:
         if INDEX not in self._page:
@@ -251,7 +190,7 @@ class Application:
             raise unknown(f"the page has no file {quoted(name)}")
         return self._page[name].answer(request)
 
-    async def _image(self, request: web.Request) -> web.Response:
+    def _image(self, request: web.Request) -> web.Response:
         """Answers with an image, or with the picture that it shows."""
         name = request.match_info["image"]
         if not is_image_name(name):
@@ -259,18 +198,12 @@ class Application:
                 f"{quoted(name)} is not an image's name: write its sha1 and its extension, as in a view"
             )
         sha1, _, extension = name.partition(".")
-        tag = f'"{sha1}"'
-        headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": tag}
+        headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": f'"{sha1}"'}
         # The name says what the content is, so nothing is read for a client that has the image.
-        if is_named(request, tag):
+        if knows(request, headers["ETag"]):
             return not_modified(headers)
-
-        def read() -> bytes:
-            body = self._store.named(name)
-            return picture_of(body) if request.path.startswith("/pictures/") else body
-
         try:
-            body = await asyncio.get_running_loop().run_in_executor(self._images, read)
+            body = self._store.named(name)
         except MissingImageError:
             raise unknown(f"the store has no image {name}") from None
         except StoreError as failed:
@@ -278,19 +211,17 @@ class Application:
             raise RefusedError(
                 HTTPStatus.INTERNAL_SERVER_ERROR, f"image {name} is damaged or cannot be read"
             ) from None
-        return not_modified(headers) if knows(request, tag) else reply(body, headers)
+        return reply(picture_of(body) if request.path.startswith("/pictures/") else body, headers)
 
-    def _asked(self, question: Question) -> Answer:
-        return lambda request: json(self._encoded(question, request), request)
+    def _asked(self, question: Question, *, remembered: bool = False) -> Answer:
+        def answer(request: web.Request) -> web.Response:
+            def make() -> bytes:
+                names = tuple(request.match_info.values())
+                return msgspec.json.encode(question(self._served, names, _query(request)))
 
-    def _remembering(self, question: Question) -> Answer:
-        return lambda request: json(
-            self._remembered(request, lambda: self._encoded(question, request)), request
-        )
+            return json(self._remembered(request, make) if remembered else make(), request)
 
-    def _encoded(self, question: Question, request: web.Request) -> bytes:
-        names = tuple(request.match_info.values())
-        return msgspec.json.encode(question(self._served, names, _query(request)))
+        return answer
 
     def _composed(self, request: web.Request) -> web.Response:
         names = tuple(request.match_info.values())
@@ -298,7 +229,7 @@ class Application:
 
     def _ground_picture(self, request: web.Request) -> web.Response:
         name, *texts = request.match_info.values()
-        days: tuple[date, ...] = picture_days(texts, ".jpg")
+        days = picture_days(texts, ".jpg")
 
         def make() -> bytes:
             return ground_picture(self._served, self._store, self._composer, name, days, _query(request))
@@ -346,12 +277,6 @@ class Application:
             response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
         return response
 
-    def _oembed(self, request: web.Request) -> web.Response:
-        # The address names the map, and the map may have an address of its own.
-        viewer = self._address(shared_name(request.query.get("url", "")), request)
-        told = oembed(self._served, viewer, _query(request), is_framed=bool(self._ancestors))
-        return json(msgspec.json.encode(told), request)
-
     def _address(self, map_name: str, request: web.Request) -> str:
         """Returns the viewer's address for other people, with a slash at its end. Behind another server only
         the map's owner knows it, and may have written it into maps.toml."""
@@ -387,11 +312,14 @@ def _query(request: web.Request) -> Query:
     return list(request.query.items())
 
 
-def _queued(queue: WorkQueue, answer: Answer) -> Any:
-    """Returns a handler whose answer is made when its turn comes in the queue, or an empty one if the client
-    has hung up by then. It may have scrolled on."""
+def _in(threads: ThreadPoolExecutor, answer: Answer) -> Any:
+    """Returns a handler whose answer is made in one of these threads, or an empty one if the client has hung
+    up by then. It may have scrolled on."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await queue.run(lambda: reply(b"", {}) if request.transport is None else answer(request))
+        def made() -> web.StreamResponse:
+            return reply(b"", {}) if request.transport is None else answer(request)
+
+        return await asyncio.get_running_loop().run_in_executor(threads, made)
 
     return handle

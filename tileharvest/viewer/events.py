@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.events import certainty, events
 from tileharvest.tiles.ground import Ground
-from tileharvest.viewer.parameters import RECTANGLE, Parameters, bounds_in_world, ground_in
+from tileharvest.viewer.parameters import Parameters, bounds_in_world, ground_in
 from tileharvest.viewer.replies import RefusedError, wrong
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LayerEvent:
 
 def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     """Answers with the events of a period. Events with most tiles come first."""
-    parameters = Parameters(query, ("layer", "from", "to"), (*RECTANGLE, "limit"))
+    parameters = Parameters(query, ("layer", "from", "to"), ("ground", "limit"))
     first, last = parameters.day("from"), parameters.day("to")
     if last < first:
         raise wrong(f"to={last} is before from={first}")
@@ -56,7 +56,7 @@ def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
         raise wrong(f"a period has {MOST_DAYS} days at most, and this one {(last - first).days + 1:,}")
     limit = parameters.number("limit", 1, MOST_EVENTS, _EVENTS)
     _, outline, layer = served.layer(names[0], parameters.text("layer"))
-    ground = ground_in(parameters, layer.described(last), outline.renderer)
+    ground = ground_in(parameters) if "ground" in parameters else None
     found, sure = _of_layer(served, outline, layer, first, last, ground)
     largest = sorted(found, key=lambda one: (-one.event.tiles, one.event.first, one.event.seed))
     return {
@@ -80,6 +80,7 @@ def recent_events(
     layers = outline.layers
     if "layer" in parameters:
         layers = (served.layer(map_name, parameters.text("layer"))[2],)
+    ground = ground_in(parameters) if "ground" in parameters else None
     found: list[LayerEvent] = []
     worlds: set[str] = set()
     for layer in layers:
@@ -88,7 +89,6 @@ def recent_events(
             continue
         if described.world is not None:
             worlds.add(described.world)
-        ground = ground_in(parameters, described, outline.renderer)
         for first, last in months(outline.days):
             found += _of_layer(served, outline, layer, first, last, ground, is_settled=True)[0]
     return outline, sorted(

@@ -18,12 +18,16 @@ from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.renderers.xyz import page_place
 from tileharvest.viewer.events import recent_events
-from tileharvest.viewer.parameters import RECTANGLE, Parameters
+from tileharvest.viewer.parameters import Parameters, ground_in
+from tileharvest.viewer.shared_places import place_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
+    from tileharvest.history.outlines import LayerOutline, MapOutline
+    from tileharvest.tiles.ground import Ground
+    from tileharvest.tiles.layers import Layer
     from tileharvest.viewer.events import LayerEvent
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
@@ -48,15 +52,14 @@ LANGUAGES: Final = ("en", "zh")
 _WORDS: Final = {
     "en": {
         "title": "{map}: what is new",
-        "title_of_area": "{map}: what is new at {area}",
+        "title_of_area": "{map}: what is new {place}",
         "changed": "{n} tiles changed {place}, {days}",
         "new": "The map has grown by {n} tiles {place}, {days}",
         "gone": "{n} tiles are gone {place}, {days}",
         "changed_one": "1 tile changed {place}, {days}",
         "new_one": "The map has grown by 1 tile {place}, {days}",
         "gone_one": "1 tile is gone {place}, {days}",
-        "blocks": "around X {x}, Z {z}",
-        "degrees": "around {y:.5f}\u00b0, {x:.5f}\u00b0",
+        "place": "around {place}",
         "period": "{first} to {last}",
         "pictures": "Before ({before}) and after ({after})",
         "compare": "Compare the two days on the map",
@@ -64,15 +67,14 @@ _WORDS: Final = {
     },
     "zh": {
         "title": "{map}：新变化",
-        "title_of_area": "{map}：{area} 的新变化",
+        "title_of_area": "{map}：{place}的新变化",
         "changed": "{days}，{place} {n} 个图块有变化",
         "new": "{days}，{place} 地图新增 {n} 个图块",
         "gone": "{days}，{place} {n} 个图块消失",
         "changed_one": "{days}，{place} 1 个图块有变化",
         "new_one": "{days}，{place} 地图新增 1 个图块",
         "gone_one": "{days}，{place} 1 个图块消失",
-        "blocks": "X {x}，Z {z} 附近",
-        "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0 附近",
+        "place": "{place} 附近",
         "period": "{first} 至 {last}",
         "pictures": "之前（{before}）与之后（{after}）",
         "compare": "在地图上比较这两天",
@@ -85,24 +87,28 @@ _WORDS: Final = {
 class Feed:
     """The values that all entries of a feed share."""
 
-    map: str
-    renderer: str | None
+    outline: MapOutline
     viewer: str
     """The viewer's address, with a slash at its end."""
     address: str
     """The feed's own address."""
-    layer: str | None
+    layer: LayerOutline | None
     """The only layer of the feed, or None if it covers all layers."""
-    area: str | None
-    """The corners of the feed's area as the request wrote them, or None if it covers the whole map."""
+    ground: Ground | None
+    """The feed's rectangle, or None if it covers the whole map."""
     language: str
     """One of `LANGUAGES`."""
 
     @property
+    def map(self) -> str:
+        return self.outline.name
+
+    @property
     def title(self) -> str:
-        if self.area is None:
+        if self.ground is None:
             return self._say("title", map=self.map)
-        return self._say("title_of_area", map=self.map, area=self.area)
+        layer = self.layer or self.outline.layers[0]
+        return self._say("title_of_area", map=self.map, place=self._place(layer.latest, self.ground))
 
     def sentence(self, shown: LayerEvent) -> str:
         """Returns one line about an event."""
@@ -110,15 +116,14 @@ class Feed:
         kind = event.kind if event.tiles > 1 else f"{event.kind}_one"
         first, last = event.first.isoformat(), event.last.isoformat()
         days = first if first == last else self._say("period", first=first, last=last)
-        return self._say(kind, n=f"{event.tiles:,}", place=self._place(shown), days=days)
+        place = self._place(shown.layer.described(event.last), shown.ground)
+        return self._say(kind, n=f"{event.tiles:,}", place=place, days=days)
 
     def link(self, shown: LayerEvent) -> str:
         """Returns the page's address that compares the days before and after the event at its place."""
-        x, z, _ = self._middle(shown)
-        event = shown.event
-        return permalink(
-            self.viewer, self.map, shown.layer.name, event.last, x, z, event.area.zoom, shown.before
-        )
+        event, layer = shown.event, shown.layer
+        x, z, _ = page_place(layer.described(event.last), self.outline.renderer, shown.ground.middle)
+        return permalink(self.viewer, self.map, layer.name, event.last, x, z, event.area.zoom, shown.before)
 
     def picture(self, shown: LayerEvent) -> str:
         """Returns the address of the pictures before and after."""
@@ -150,28 +155,22 @@ class Feed:
         shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
         return _WORDS[self.language][words].format(**shown)
 
-    def _place(self, shown: LayerEvent) -> str:
-        x, z, on_earth = self._middle(shown)
-        if on_earth is not None:
-            return self._say("degrees", y=on_earth[0], x=on_earth[1])
-        return self._say("blocks", x=round(x), z=round(z))
-
-    def _middle(self, shown: LayerEvent) -> tuple[float, float, tuple[float, float] | None]:
-        """Returns `page_place` of the event's middle."""
-        return page_place(shown.layer.described(shown.event.last), self.renderer, shown.ground.middle)
+    def _place(self, layer: Layer, ground: Ground) -> str:
+        middle = page_place(layer, self.outline.renderer, ground.middle)
+        return self._say("place", place=place_in_words(*middle, self.language))
 
 
 def feed(served: ServedMaps, map_name: str, form: str, viewer: str, query: Query) -> bytes:
     """Returns the feed of a map in one of the `FEEDS`. `viewer` is the address of the viewer's page, with a
     slash at its end. Raises RefusedError."""
-    parameters = Parameters(query, (), ("layer", *RECTANGLE, "language"))
+    parameters = Parameters(query, (), ("layer", "ground", "language"))
     language = parameters.language(LANGUAGES)
     outline, found = recent_events(served, map_name, parameters)
     address = f"{viewer}api/v1/maps/{quote(map_name, safe='')}/{form}"
     asked = f"?{urlencode(query, safe=',')}" if query else ""
-    area = next((parameters.text(name) for name in RECTANGLE if name in parameters), None)
-    layer = parameters.text("layer") if "layer" in parameters else None
-    about = Feed(map_name, outline.renderer, viewer, address + asked, layer, area, language)
+    layer = outline.layer(parameters.text("layer")) if "layer" in parameters else None
+    ground = ground_in(parameters) if "ground" in parameters else None
+    about = Feed(outline, viewer, address + asked, layer, ground, language)
     return atom(about, found) if form == "events.atom" else calendar(about, found)
 
 
@@ -179,8 +178,7 @@ def atom(feed: Feed, events: Sequence[LayerEvent]) -> bytes:
     """Returns the feed as Atom, with the newest events first."""
     shown = events[:MOST_ENTRIES]
     root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
-    named = repr((feed.map, feed.layer, feed.area, feed.language))
-    _add(root, "id", uuid.uuid5(_NAMES, named).urn)
+    _add(root, "id", uuid.uuid5(_NAMES, feed.address.removeprefix(feed.viewer)).urn)
     _add(root, "title", feed.title)
     _add(root, "updated", _moment(shown[0].updated) if shown else _BEGAN)
     _add(root, "link", rel="self", type="application/atom+xml", href=feed.address)

@@ -1,4 +1,4 @@
-"""The checked parameters of a request, and the rectangles that they name. Pure.
+"""The checked parameters of a request, and the rectangle that they name. Pure.
 
 A number that passes is small enough for the database, and for arithmetic that costs nothing. A tile of zoom
 -30, the coarsest zoom with coordinates below 2^31, covers 400 million blocks.
@@ -10,7 +10,6 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from tileharvest.history.area_changes import rectangle_of
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -26,9 +25,6 @@ Query: TypeAlias = "Sequence[tuple[str, str]]"
 
 AREA: Final = ("zoom", "x_from", "x_to", "y_from", "y_to")
 """The parameters of a rectangle of tiles: its zoom, and the centres of the outermost tiles in it."""
-
-RECTANGLE: Final = ("ground", "area")
-"""The two parameters for a rectangle. A request has one of them at most."""
 
 _COARSEST: Final = -30
 _FARTHEST: Final = 2**31 - 1
@@ -155,42 +151,17 @@ def parse_tile(name: str) -> Tile:
         raise unknown(str(error)) from None
 
 
-def ground_in(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground | None:
-    """Returns the rectangle of a request, or None if it has none. Raises RefusedError.
-
-    `ground=west,south,east,north` is in grid units. `area=X,Z,X,Z` has two corners of the world in blocks, or
-    latitude and longitude on a map of the earth. If the map's projection is not known, `area` is in grid
-    units, with Z downwards.
-    """
-    if all(name in parameters for name in RECTANGLE):
-        raise wrong("a rectangle is given as 'ground' or as 'area', and not as both")
-    if "ground" in parameters:
-        west, south, east, north = _four(parameters, "ground", "west,south,east,north in grid units")
-        try:
-            return Ground(west, south, east, north)
-        except ValueError as error:
-            raise wrong(f"ground={echoed(parameters.text('ground'))} cannot be: {error}") from None
-    if "area" not in parameters:
-        return None
-    return _in_world(parameters, layer, renderer)
-
-
-def needed_ground(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
-    """Returns the rectangle of a request that must have one. Raises RefusedError."""
-    ground = ground_in(parameters, layer, renderer)
-    if ground is None:
-        raise wrong("a rectangle is missing: give 'ground' or 'area'")
-    return ground
-
-
-def _in_world(parameters: Parameters, layer: Layer, renderer: str | None) -> Ground:
-    on_earth = is_on_earth(layer, renderer)
-    form = "latitude,longitude,latitude,longitude" if on_earth else "X,Z,X,Z of two corners"
-    one, two, three, four = _four(parameters, "area", form)
+def ground_in(parameters: Parameters) -> Ground:
+    """Returns the rectangle `ground=west,south,east,north`, in grid units. Raises RefusedError."""
+    text = parameters.text("ground")
+    edges = text.split(",")
+    if len(edges) != 4 or not all(map(_DECIMAL.fullmatch, edges)):
+        form = "west,south,east,north in grid units"
+        raise wrong(f"ground={echoed(text)} cannot be: write four numbers, {form}")
     try:
-        return rectangle_of(((one, two), (three, four)), layer, renderer).ground(layer.projection)
+        return Ground(*map(float, edges))
     except ValueError as error:
-        raise wrong(f"area={echoed(parameters.text('area'))} cannot be: {error}") from None
+        raise wrong(f"ground={echoed(text)} cannot be: {error}") from None
 
 
 def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[str, object]:
@@ -204,10 +175,3 @@ def bounds_in_world(ground: Ground, layer: Layer, renderer: str | None) -> dict[
     elif layer.projection is not None:
         blocks = ground.blocks(layer.projection)
     return {"blocks": blocks, "degrees": on_earth}
-
-
-def _four(parameters: Parameters, name: str, form: str) -> list[float]:
-    numbers = parameters.text(name).split(",")
-    if len(numbers) != 4 or not all(map(_DECIMAL.fullmatch, numbers)):
-        raise wrong(f"{name}={echoed(parameters.text(name))} cannot be: write four numbers, {form}")
-    return [float(number) for number in numbers]

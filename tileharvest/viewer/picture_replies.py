@@ -1,4 +1,4 @@
-"""Answers made of images: composed tiles, rectangles on a day, the story of their pixels, and films."""
+"""Answers made of images: composed tiles, rectangles on a day, and the story of their pixels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tileharvest.pictures.composer import PastLayer
 from tileharvest.pictures.pixel_story import PixelStory
 from tileharvest.pictures.pixels import LARGEST, UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
-from tileharvest.viewer.parameters import RECTANGLE, Parameters, needed_ground, parse_tile, picture_days
+from tileharvest.viewer.parameters import Parameters, ground_in, parse_tile, picture_days
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     NEVER,
@@ -93,7 +93,7 @@ def ground_picture(
     Returns no bytes if nothing was there by then, if no difference can be seen, or if the rectangle is too
     large. Raises RefusedError, and ComposerStoppedError if the viewer is being stopped.
     """
-    history, outline, layer, ground = _asked(served, map_name, query, days[-1])
+    history, outline, layer, ground = _asked(served, map_name, query)
     scenes = Scenes(store, composer, history, outline, layer)
     try:
         zoom = scenes.zoom(ground, days[-1])
@@ -109,7 +109,7 @@ def ground_picture(
 def pixel_story(served: ServedMaps, store: TileStore, map_name: str, query: Query) -> bytes:
     """Returns the story of a rectangle's pixels: a line of JSON for each day on which they changed, and a
     last line that sums up. Raises RefusedError if there can be no story."""
-    history, outline, layer, ground = _asked(served, map_name, query, None)
+    history, outline, layer, ground = _asked(served, map_name, query)
     if not layer.zooms:
         raise unknown("nothing was ever recorded in this layer")
     try:
@@ -144,9 +144,7 @@ def _told(story: PixelStory, history: History, outline: MapOutline) -> Iterator[
 
 
 def _asked(
-    served: ServedMaps, map_name: str, query: Query, day: date | None
+    served: ServedMaps, map_name: str, query: Query
 ) -> tuple[History, MapOutline, LayerOutline, Ground]:
-    parameters = Parameters(query, ("layer",), RECTANGLE)
-    history, outline, layer = served.layer(map_name, parameters.text("layer"))
-    ground = needed_ground(parameters, layer.described(day or outline.days[-1]), outline.renderer)
-    return history, outline, layer, ground
+    parameters = Parameters(query, ("layer", "ground"))
+    return *served.layer(map_name, parameters.text("layer")), ground_in(parameters)

@@ -62,13 +62,7 @@ def not_modified(headers: Mapping[str, str]) -> web.Response:
 
 
 def knows(request: web.BaseRequest, tag: str) -> bool:
-    """Returns whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2). `*` names
-    every ETag, so call this only for a resource that exists."""
-    return is_named(request, '"*"') or is_named(request, tag)
-
-
-def is_named(request: web.BaseRequest, tag: str) -> bool:
-    """Returns whether If-None-Match names this ETag itself. `*` does not count."""
+    """Returns whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2)."""
     return any(tag == f'"{one.value}"' for one in request.if_none_match or ())
 
 
@@ -94,10 +88,9 @@ def framed(response: web.Response, ancestors: tuple[str, ...]) -> web.Response:
 class RefusedError(Exception):
     """A request that is refused, with the status and the one line of the reply."""
 
-    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
         self.status = status
-        self.headers = headers or {}
 
 
 def wrong(message: str) -> RefusedError:

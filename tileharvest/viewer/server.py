@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import socket
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
@@ -80,8 +80,8 @@ async def listening(
     host: str,
     port: int,
     allowed: Collection[str] = (),
-) -> AsyncIterator[list[str]]:
-    """Listens while the block lasts. Yields the server's addresses, each with a slash at its end.
+) -> AsyncIterator[str]:
+    """Listens while the block lasts. Yields the server's address, with a slash at its end.
 
     `allowed` are further host names that requests may have, such as that of a proxy. Raises TileHarvestError
     if it cannot listen, and ConfigurationError for a host that is not this computer's, or for a text that is
@@ -93,7 +93,7 @@ async def listening(
     await runner.setup()
     try:
         await _listen(runner, host, port)
-        yield _addresses(host, runner.addresses)
+        yield _address(host, runner.addresses)
     finally:
         await runner.cleanup()
 
@@ -118,28 +118,13 @@ def _guard(names: HostNames) -> Any:
     return guard
 
 
-def _addresses(host: str, bound: Sequence[Sequence[Any]]) -> list[str]:
-    """Returns the addresses of a server whose sockets are bound to these addresses."""
-    port, hosts = bound[0][1], [host]
+def _address(host: str, bound: Sequence[Sequence[Any]]) -> str:
+    """Returns the address of a server whose sockets are bound to these addresses: for a server that listens
+    everywhere, the one of the loopback."""
     where = ip_address(bound[0][0])
     if where.is_unspecified:
-        everywhere = ("127.0.0.1", "192.0.2.1") if where.version == 4 else ("::1", "2001:db8::1")
-        hosts = [everywhere[0], *_outward(*everywhere)]
-    return [f"http://{f'[{one}]' if ':' in one else one}:{port}/" for one in hosts]
-
-
-def _outward(loopback: str, elsewhere: str) -> list[str]:
-    """Returns the address of this computer in the network through which it reaches the address `elsewhere`,
-    or nothing if there is no such network.
-
-    The address `elsewhere` belongs to nobody (RFC 5737, RFC 3849), and nothing is sent there.
-    """
-    family = socket.AF_INET6 if ":" in loopback else socket.AF_INET
-    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as way:
-        way.connect((elsewhere, 9))
-        own = str(way.getsockname()[0])
-        return [own] if own != loopback else []
-    return []
+        host = "127.0.0.1" if where.version == 4 else "::1"
+    return f"http://{f'[{host}]' if ':' in host else host}:{bound[0][1]}/"
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:

@@ -1,8 +1,8 @@
 """Shared places: addresses of a place on one day or two, with a title and a picture for other sites.
 
 A browser never sends the part of an address behind `#` to a server, so a chat or a forum can show nothing of
-the page's own addresses. `s/MAP/DAY/X,Z,ZOOM` gives a server the same place (https://ogp.me,
-https://oembed.com), and leads a browser to the page.
+the page's own addresses. `s/MAP/DAY/X,Z,ZOOM` gives a server the same place (https://ogp.me), and leads a
+browser to the page.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html import escape
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
 
 from PIL import Image
 
@@ -25,7 +24,7 @@ from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.projection import ON_GRID
 from tileharvest.viewer.parameters import Parameters, parse_day
-from tileharvest.viewer.replies import RefusedError, damaged, echoed, quoted, unknown, wrong
+from tileharvest.viewer.replies import damaged, quoted, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
 WIDTH: Final = 1200
 HEIGHT: Final = 630
 """Pixels of a picture. Most sites show this size without cutting it."""
-FRAME_WIDTH: Final = 800
-FRAME_HEIGHT: Final = 450
-"""Pixels of a frame in another site's page, if the site does not ask for a smaller one."""
 
 _NUMBER: Final = r"-?\d{1,9}(?:\.\d{1,6})?"
 _PLACE: Final = re.compile(rf"({_NUMBER}),({_NUMBER}),(-?\d{{1,2}}(?:\.\d{{1,2}})?)", re.ASCII)
@@ -58,16 +54,12 @@ _WORDS: Final = {
     "en": {
         "one": "{map} on {day}",
         "two": "{map}, {before} and {day}",
-        "blocks": "X {x}, Z {z}",
-        "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0",
         "place": "Seen at {place}, layer {layer}.",
         "open": "Open it on the map",
     },
     "zh": {
         "one": "{day} 的 {map}",
         "two": "{before} 与 {day} 的 {map}",
-        "blocks": "X {x}，Z {z}",
-        "degrees": "{y:.5f}\u00b0, {x:.5f}\u00b0",
         "place": "位置：{place}，图层：{layer}。",
         "open": "在地图上打开",
     },
@@ -97,10 +89,9 @@ class SharedPlace:
 
     @property
     def description(self) -> str:
-        if is_on_earth(self.layer.latest, self.outline.renderer):
-            place = self._words("degrees", x=self.x + 0.5, y=latitude_of(self.z + 0.5))
-        else:
-            place = self._words("blocks", x=round(self.x), z=round(self.z))
+        on_earth = is_on_earth(self.layer.latest, self.outline.renderer)
+        degrees = (latitude_of(self.z + 0.5), self.x + 0.5) if on_earth else None
+        place = place_in_words(self.x, self.z, degrees, self.language)
         return self._words("place", place=place, layer=self.layer.name)
 
     def page(self, viewer: str, *, is_embedded: bool) -> str:
@@ -135,8 +126,6 @@ class SharedPlace:
             "og:image:height": str(HEIGHT),
             "og:image:alt": self.title,
         }
-        asked = urlencode({"url": self.address(viewer), "format": "json"})
-        oembed = escape(f"{viewer}oembed?{asked}")
         lines = (
             "<!doctype html>",
             f'<html lang="{self.language}" data-theme="auto" prefix="og: https://ogp.me/ns#">',
@@ -151,7 +140,6 @@ class SharedPlace:
             f'<meta name="description" content="{escape(self.description)}">',
             *(f'<meta property="{name}" content="{escape(value)}">' for name, value in meta.items()),
             '<meta name="twitter:card" content="summary_large_image">',
-            f'<link rel="alternate" type="application/json+oembed" href="{oembed}">',
             f'<main class="empty"><h1>{escape(self.title)}</h1>',
             f"<p>{escape(self.description)}</p>",
             f'<p><a href="{page}">{escape(self._words("open"))}</a></p></main>',
@@ -159,31 +147,16 @@ class SharedPlace:
         )
         return "\n".join(lines)
 
-    def oembed(self, viewer: str, most_wide: int, most_high: int, *, is_framed: bool) -> dict[str, Any]:
-        """Returns the place in the form of oEmbed: a frame if other sites may show the viewer in one, else
-        the picture, or only a link if the picture is too large."""
-        told: dict[str, Any] = {"version": "1.0", "title": self.title}
-        told |= {"provider_name": "TileHarvest", "provider_url": viewer}
-        is_small = most_wide >= WIDTH and most_high >= HEIGHT
-        size = {"width": WIDTH, "height": HEIGHT}
-        picture = self.address(viewer, ".jpg")
-        if is_framed:
-            wide, high = min(FRAME_WIDTH, most_wide), min(FRAME_HEIGHT, most_high)
-            source = escape(self.page(viewer, is_embedded=True))
-            frame = f'<iframe src="{source}" width="{wide}" height="{high}" title="{escape(self.title)}"'
-            told |= {"type": "rich", "width": wide, "height": high}
-            told["html"] = f'{frame} style="border:0" loading="lazy"></iframe>'
-        elif is_small:
-            return {**told, "type": "photo", "url": picture, **size}
-        else:
-            told["type"] = "link"
-        if is_small:
-            told |= {"thumbnail_url": picture, "thumbnail_width": WIDTH, "thumbnail_height": HEIGHT}
-        return told
-
     def _words(self, key: str, **values: object) -> str:
         shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
         return _WORDS[self.language][key].format(**shown)
+
+
+def place_in_words(x: float, z: float, degrees: tuple[float, float] | None, language: str) -> str:
+    """Returns a place as people read it. `degrees` are its latitude and longitude on a map of the earth."""
+    if degrees is not None:
+        return f"{degrees[0]:.5f}\u00b0, {degrees[1]:.5f}\u00b0"
+    return f"X {round(x)}{'，' if language == 'zh' else ', '}Z {round(z)}"
 
 
 def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:
@@ -204,44 +177,6 @@ def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> Shar
 def known_parameters(query: Query) -> Query:
     """Returns the parameters of a shared place. Social networks add others to the links that people post."""
     return [(name, value) for name, value in query if name in _PARAMETERS]
-
-
-def shared_name(address: str) -> str:
-    """Returns the name of the map in the whole address of a shared place, or an empty text if it names none.
-
-    Raises RefusedError for a text that is not an address."""
-    try:
-        names = urlsplit(address).path.split("/")
-    except ValueError:
-        raise wrong(f"url={echoed(address)} is not an address") from None
-    return unquote(names[-3]) if len(names) >= 4 else ""
-
-
-def names_in(address: str, viewer: str) -> tuple[Sequence[str], Query]:
-    """Returns the names and the query in the whole address of a shared place. Raises RefusedError for any
-    other address."""
-    parts = urlsplit(address)
-    own = urlsplit(viewer)
-    below = parts.path.removeprefix(own.path) if parts.path.startswith(own.path) else ""
-    names = [unquote(name) for name in below.split("/")]
-    if parts.netloc.lower() != own.netloc.lower() or len(names) != 4 or names[0] != "s":
-        raise unknown(
-            f"{quoted(address)} is not a shared place of this viewer: write {viewer}s/MAP/DAY/X,Z,ZOOM"
-        )
-    return names[1:], parse_qsl(parts.query, keep_blank_values=True)
-
-
-def oembed(served: ServedMaps, viewer: str, query: Query, *, is_framed: bool) -> dict[str, Any]:
-    """Returns what oEmbed asks for about the shared place of this viewer in the parameter `url`. Raises
-    RefusedError."""
-    parameters = Parameters(query, ("url",), ("format", "maxwidth", "maxheight"))
-    if "format" in parameters and parameters.text("format") != "json":
-        # The status that oEmbed asks for, in section 2.3.3.
-        raise RefusedError(HTTPStatus.NOT_IMPLEMENTED, "oEmbed answers in JSON only: write format=json")
-    wide, high = (parameters.number(name, 1, 100_000, 100_000) for name in ("maxwidth", "maxheight"))
-    names, asked = names_in(parameters.text("url"), viewer)
-    place = shared_place(served, names, known_parameters(asked))
-    return place.oembed(viewer, wide, high, is_framed=is_framed)
 
 
 def place_picture(served: ServedMaps, store: TileStore, composer: Composer, place: SharedPlace) -> bytes:

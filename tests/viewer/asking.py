@@ -120,16 +120,20 @@ def running(application: Application, **options: Any) -> Iterator[Client]:
             started.set_result((address, asyncio.get_running_loop(), stopped))
             await stopped.wait()
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        thread = threading.Thread(target=runner.run, args=[serve()])
-        thread.start()
-        address, loop, stopped = started.result(240)
-        try:
-            yield Client(urlsplit(address).port or 0)
-        finally:
-            loop.call_soon_threadsafe(stopped.set)
-            thread.join(30)
-            assert not thread.is_alive()
+    def run() -> None:
+        # It is closed in this thread, too: in the other one the loop of a browser may be running.
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    address, loop, stopped = started.result(240)
+    try:
+        yield Client(urlsplit(address).port or 0)
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 def _target(path: str, query: dict[str, Any] | None) -> str:

@@ -7,18 +7,30 @@ import json
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from redis.asyncio import Redis
 
 from tileharvest.politeness.redis import RedisThrottle
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import HORIZON, Limit, Places, Share
+from tileharvest.politeness.throttle import HORIZON, Limit, Share
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
     from tileharvest.politeness.throttle import Throttle
+
+NOW: Final = 1_000.0
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class Link:
@@ -32,14 +44,14 @@ class Link:
 
 
 @asynccontextmanager
-async def opened(place: str) -> AsyncIterator[Throttle]:
+async def opened(place: str, clock: Clock) -> AsyncIterator[Throttle]:
     """A throttle of its own on this place: a folder, the socket of a Redis, or `memory`."""
     link = Link(place) if place.endswith(".sock") else None
     throttle: Throttle
     if link is not None:
-        throttle = RedisThrottle(link, server_clock=False)
+        throttle = RedisThrottle(link, clock)
     else:
-        throttle = SqliteThrottle(None if place == "memory" else Path(place))
+        throttle = SqliteThrottle(None if place == "memory" else Path(place), clock)
     await throttle.open()
     try:
         yield throttle
@@ -50,22 +62,22 @@ async def opened(place: str) -> AsyncIterator[Throttle]:
 
 
 async def take_starts(place: str, number: int, limits: list[Limit]) -> list[float]:
-    """So many starts, which a process takes that is never late."""
+    """The starts that a process takes which is never late."""
     starts: list[float] = []
-    now = 1_000.0
-    async with opened(place) as throttle:
+    clock = Clock()
+    async with opened(place, clock) as throttle:
         while len(starts) < number:
-            found = await throttle.reserve("h", 5, limits, now)
+            found = await throttle.reserve("h", 5, limits)
             starts += [found.start + place * found.spacing for place in range(found.number)]
-            now = max(now, found.start + max(0, found.number - 1) * found.spacing - HORIZON)
+            clock.now = max(clock.now, found.start + max(0, found.number - 1) * found.spacing - HORIZON)
     return starts
 
 
 async def hold_share(place: str) -> None:
     """Takes all four places of a host, says so, and waits to be killed."""
-    async with opened(place) as throttle:
+    async with opened(place, Clock()) as throttle:
         worker = f"{getattr(throttle, 'process', '')}:0"
-        await throttle.share("h", Share(worker, "m", 4, 4, 2_000.0), Places(4), 1_000.0)
+        await throttle.share("h", Share(worker, "m", 0), 4, 4, 1_000.0)
         sys.stdout.write("held\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

@@ -113,14 +113,6 @@ def test_forbidden_layers_are_named(paths: list[str], folder: str, path: str, sa
     assert [layer.name for layer in raised.value.site.layers] == paths
 
 
-def test_a_tile_that_is_forbidden_is_not_asked_for_to_find_the_depth() -> None:
-    server = Server({ROBOTS: forbidding("/world/day/")})
-    description = MapDescription(name="mine", url=f"{SITE}/world/", renderer="overviewer", layers=("day",))
-    with pytest.raises(SiteError, match="/world/day/"):
-        run_jumping(probe_politely(probe, description, server.fetch))
-    assert server.asked == [ROBOTS, CONFIG]
-
-
 def test_rules_for_a_part_of_the_map_are_handed_on() -> None:
     server = Server({CONFIG: configuration(), ROBOTS: forbidding("/world/day/3/")})
     _, robots = server.probed()

@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.throttle import (
     HORIZON,
     TURN,
     Limit,
-    Places,
     Share,
-    Spent,
-    fair_share,
     reserve,
     share,
-    spent_part,
 )
 
 NOW: Final = 1_000.0
@@ -67,77 +62,55 @@ def test_nothing_is_reserved_beyond_the_horizon_and_it_is_told_when_to_ask_again
     assert reserve({"host": NOW - 2}, [limit(3)], 1, NOW) == ((NOW + 1, 3, 0), {})
 
 
-def own(worker: str, places: int = 0, wanted: int = 9, name: str = "m") -> Share:
-    return Share(worker, name, places, wanted, NOW + 60)
+def own(worker: int, places: int = 0, name: str = "m", *, is_busy: bool = True) -> Share:
+    return Share(str(worker), name, places, is_busy)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6), st.floats(0, 10)), max_size=60),
+    st.lists(st.tuples(st.integers(0, 5), st.booleans(), st.floats(0, 10)), max_size=60),
     st.integers(1, 5),
     st.integers(1, 8),
 )
 def test_all_shares_together_never_exceed_the_places(
-    calls: list[tuple[int, int, float]], of_map: int, of_host: int
+    calls: list[tuple[int, bool, float]], of_map: int, of_host: int
 ) -> None:
     """Workers of two maps ask in any order, and have on the way what they were told last."""
     known: dict[int, Share] = {}
-    now, places = NOW, Places(of_map, of_host)
-    for worker, wanted, pause in calls:
+    now = NOW
+    for worker, is_busy, pause in calls:
         now += pause
-        before = known.get(worker, own(str(worker), 0, 0, f"map {worker % 2}"))
-        mine = before._replace(wanted=wanted, places=0)
+        mine = own(worker, 0, f"map {worker % 2}", is_busy=is_busy)
         others = [one for number, one in known.items() if number != worker]
-        known[worker] = mine._replace(places=share(mine, others, places, now))
+        known[worker] = mine._replace(places=share(mine, others, of_map, of_host, now))
         assert sum(one.places for one in known.values()) <= of_host
         for name in ("map 0", "map 1"):
             assert sum(one.places for one in known.values() if one.map == name) <= of_map
 
 
+def shares(workers: list[Share], of_map: int, of_host: int, now: float = NOW) -> list[int]:
+    """What each of these workers gets when all have given back what they had."""
+    others = [(one, [other for other in workers if other != one]) for one in workers]
+    return [share(one, rest, of_map, of_host, now) for one, rest in others]
+
+
 @pytest.mark.parametrize(
-    ("wanted", "places", "shares"),
+    ("workers", "of_map", "of_host", "expected"),
     [
-        ({"a": [9]}, Places(4), [4]),
-        ({"a": [9, 9, 9]}, Places(4), [2, 1, 1]),
-        ({"a": [9, 1, 9]}, Places(6), [3, 1, 2]),
-        ({"a": [9, 0]}, Places(4), [4, 0]),
-        ({"a": [9], "b": [4]}, Places(4, 4), [2, 2]),
-        ({"a": [9, 9], "b": [4]}, Places(4, 3), [1, 1, 1]),
-        ({"a": [9], "b": [1]}, Places(4, 4), [3, 1]),
+        ([own(0)], 4, 9, [4]),
+        ([own(0), own(1)], 4, 9, [2, 2]),
+        ([own(0), own(1, is_busy=False)], 4, 9, [4, 0]),
+        ([own(0), own(1, name="n")], 4, 4, [2, 2]),
+        ([own(0), own(1), own(2, name="n")], 4, 3, [1, 1, 1]),
     ],
 )
-def test_places_are_divided_equally_as_far_as_they_are_wanted(
-    wanted: dict[str, list[int]], places: Places, shares: list[int]
+def test_busy_workers_divide_the_places_of_their_map_and_of_the_host(
+    workers: list[Share], of_map: int, of_host: int, expected: list[int]
 ) -> None:
-    workers = [
-        own(f"{name}{number}", wanted=most, name=name)
-        for name, several in wanted.items()
-        for number, most in enumerate(several)
-    ]
-    assert [
-        fair_share(one, [other for other in workers if other != one], places, 0.0) for one in workers
-    ] == shares
+    assert shares(workers, of_map, of_host) == expected
 
 
 def test_each_of_more_workers_than_places_has_its_turn() -> None:
-    workers = [own(str(number)) for number in range(5)]
-
-    def having(now: float) -> list[str]:
-        others = [(one, [other for other in workers if other != one]) for one in workers]
-        return [one.worker for one, rest in others if fair_share(one, rest, Places(2), now)]
-
-    turns = [having(number * TURN) for number in range(5)]
-    assert all(len(turn) == 2 for turn in turns)
-    assert sorted("".join(map("".join, turns))) == sorted("01234" * 2)
-
-
-@pytest.mark.parametrize(
-    ("spent", "part"),
-    [
-        (Spent(9, 99, 0.9), None),
-        (Spent(10), "requests"),
-        (Spent(9, 100, 1.0), "bytes"),
-        (Spent(0, 0, 1.0), "seconds"),
-    ],
-)
-def test_the_first_part_that_is_spent_is_told(spent: Spent, part: str | None) -> None:
-    assert spent_part(Budget(10, 100, 1.0), spent) == part
+    workers = [own(number) for number in range(5)]
+    turns = [shares(workers, 2, 9, number * TURN) for number in range(5)]
+    assert all(sum(turn) == 2 for turn in turns)
+    assert [sum(had) for had in zip(*turns, strict=True)] == [2] * 5

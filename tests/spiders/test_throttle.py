@@ -38,7 +38,7 @@ async def test_a_crawl_that_has_nothing_to_ask_leaves_its_places_to_others(
     try:
         await one.open(Budget())
         await other.open(Budget())
-        assert other.map.concurrency == left
+        assert other.map.concurrency("h") == left
     finally:
         await one.close()
         await other.close()

@@ -15,16 +15,7 @@ import msgspec
 from redis.exceptions import NoScriptError
 
 from tileharvest.maps.rates import LONGEST
-from tileharvest.politeness.throttle import (
-    HORIZON,
-    SET_BACK,
-    Limit,
-    Places,
-    Reservation,
-    Share,
-    Spent,
-    fair_share,
-)
+from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, Limit, Reservation, Share, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -44,87 +35,54 @@ _KEPT: Final = 2 * int(LONGEST)
 class RedisThrottle:
     """`Throttle` of all workers of all maps.
 
-    Redis' clock counts. The difference to the callers' is bounded by how long each call has taken; as far as
-    the bounds allow, there is none. A call whose answer was lost is made again, and may reserve twice.
+    Redis' clock counts, and answers are seconds from now: the clocks of the boxes may differ. A call whose
+    answer was lost is made again, and may reserve twice.
     """
 
-    def __init__(self, link: Link, *, server_clock: bool = True) -> None:
-        """With `server_clock=False`, for tests, the times that callers give count as Redis' time."""
-        self._link = link
-        self._server_clock = server_clock
-        self._ahead = 0.0
-        """The seconds by which Redis' clock is ahead of the callers'."""
-        self._others: dict[tuple[str, str], list[Share]] = {}
-        """By host and worker: the shares of the others, as Redis had them last."""
+    def __init__(self, link: Link, clock: Callable[[], float] | None = None) -> None:
+        """A `clock`, for tests, takes the place of Redis' own."""
+        self._link, self._clock = link, clock
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     async def open(self) -> None:
         pass
 
     async def reserve(
-        self, host: str, number: int, limits: Sequence[Limit], now: float, horizon: float = HORIZON
+        self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
     ) -> Reservation:
-        began = time.monotonic()
-        start, granted, its_time = await self._do(
-            "reserve",
-            host,
-            now,
-            number=number,
-            limits=limits,
-            horizon=horizon,
-            set_back=SET_BACK,
-            longest=LONGEST,
-        )
-        # Redis has answered between the call and now, which bounds the difference of the clocks.
-        most, least = its_time - now, its_time - now - (time.monotonic() - began)
-        self._ahead = min(max(self._ahead, least), most)
-        return Reservation(start - self._ahead, max((one.spacing for one in limits), default=0.0), granted)
+        given = {
+            "number": number,
+            "limits": limits,
+            "horizon": horizon,
+            "set_back": SET_BACK,
+            "longest": LONGEST,
+        }
+        wait, granted = await self._do("reserve", host, **given)
+        spacing = max((one.spacing for one in limits), default=0.0)
+        return Reservation((self._clock or time.time)() + wait, spacing, granted)
 
-    async def rest(self, host: str, seconds: float, now: float) -> None:
-        await self._do("rest", host, now, seconds=seconds)
+    async def rest(self, host: str, seconds: float) -> None:
+        await self._do("rest", host, seconds=seconds)
 
-    async def share(self, host: str, own: Share, places: Places, now: float) -> int:
-        fair = fair_share(own, self._others.get((host, own.worker), []), places, now)
-        number = await self._share(host, own, fair, places, now)
-        # Fair shares follow from the others, who may have changed since the last call.
-        again = fair_share(own, self._others[host, own.worker], places, now)
-        return number if again == fair else await self._share(host, own, again, places, now)
-
-    async def _share(self, host: str, own: Share, fair: int, places: Places, now: float) -> int:
-        number, others = await self._do(
-            "share",
-            host,
-            now,
-            worker=own.worker,
-            map=own.map,
-            places=own.places,
-            wanted=own.wanted,
-            fair=fair,
-            lasts=own.until - now,
-            of_map=places.of_map,
-            # Lua's tables have no place for a None.
-            of_host=places.of_host or -1,
-        )
-        self._others[host, own.worker] = [
-            Share(worker, name, held, wanted, own.until) for worker, name, held, wanted in others
-        ]
-        return int(number)
+    async def share(self, host: str, own: Share, of_map: int, of_host: int, lasts: float) -> int:
+        given = {"of_map": of_map, "of_host": of_host, "lasts": lasts, "turn": TURN}
+        return int(await self._do("share", host, **own._asdict(), **given))
 
     async def leave(self, host: str, worker: str) -> None:
-        await self._do("leave", host, 0.0, worker=worker)
+        await self._link.attempt(lambda client: client.hdel(key_of(host), f"share:{worker}"))
 
     async def spend(self, host: str, name: str, spent: Spent) -> Spent:
         requests, received, seconds = spent
-        told = {"map": name, "requests": requests, "bytes": received, "seconds": seconds}
-        return Spent(*await self._do("spend", host, 0.0, **told))
+        given = {"map": name, "requests": requests, "bytes": received, "seconds": seconds}
+        return Spent(*await self._do("spend", host, **given))
 
     async def close(self) -> None:
-        self._others.clear()
+        pass
 
-    async def _do(self, act: str, host: str, now: float, **given: Any) -> Any:
+    async def _do(self, act: str, host: str, **given: Any) -> Any:
         """Runs the script, and returns its answer."""
-        told = {"act": act, "kept": _KEPT, **given, **({} if self._server_clock else {"now": now})}
-        argument = msgspec.msgpack.encode(told)
+        given |= {"act": act, "kept": _KEPT, **({"now": self._clock()} if self._clock else {})}
+        argument = msgspec.msgpack.encode(given)
 
         async def run(client: Any) -> bytes:
             script, digest = _script()

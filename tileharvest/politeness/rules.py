@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_DELAY, Delay
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.times import QuietHours
+
+_NO_LIMIT: Final = 1_000_000
+"""More requests than are ever on the way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,10 @@ class Rules:
     """The most requests on the way from all maps of the host together. None if only its maps limit them."""
     host_gap: Delay = NO_DELAY
     """The gap between two requests from all maps of the host together."""
-    limits_at: Callable[[str], tuple[int | None, Delay]] = field(
+    beside: Callable[[str], tuple[int | None, Delay]] = field(
         default=lambda host: (None, NO_DELAY), repr=False, compare=False
     )
-    """Returns the concurrency and the gap of another host, which a request of this map shares with all maps
-    of that host."""
+    """Returns the same two limits of another host."""
     autothrottle: bool = False
     quiet: tuple[QuietHours, ...] = ()
     quiet_gap: Delay | None = None
@@ -52,6 +54,15 @@ class Rules:
     """At least one. Each request takes one of them at random."""
     crawl_gap: Delay = NO_DELAY
     """The gap between two requests that the site's robots.txt asks for."""
+
+    def limits_at(self, host: str) -> tuple[int, Delay]:
+        """Returns the concurrency and the gap at a host, which a request of this map shares with all maps of
+        that host."""
+        if host != self.host:
+            concurrency, gap = self.beside(host)
+        else:
+            concurrency, gap = self.host_concurrency, self.host_gap
+        return concurrency or _NO_LIMIT, gap
 
     def quiet_until(self, moment: datetime) -> datetime | None:
         """Returns when the quiet hours of this moment end, or None if it lies in none. The moment is in the

@@ -48,7 +48,7 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
         gap=said("DELAY", description.gap, _gap),
         host_concurrency=host_concurrency,
         host_gap=host_gap,
-        limits_at=partial(_limits_at, settings, description),
+        beside=partial(_limits_beside, settings, description),
         autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
         quiet=said("QUIET_HOURS", description.quiet, _hours),
         quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),
@@ -78,7 +78,7 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
     return hours
 
 
-def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Delay]:
+def _limits_beside(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Delay]:
     """Returns the concurrency and the gap of a host that a map asks although its page lies elsewhere. If the
     host has no map of its own, the concurrency is that of the map that asks."""
     maps = maps_at(maps_file(settings), host)

@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import sqlite3
+import time
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,6 @@ from tileharvest.politeness.throttle import (
     HORIZON,
     REST,
     Limit,
-    Places,
     Reservation,
     Share,
     Spent,
@@ -25,7 +25,7 @@ from tileharvest.politeness.throttle import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 _logger = logging.getLogger(__name__)
@@ -37,8 +37,8 @@ process was stopped just then, or if the disk does not answer."""
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS times (host TEXT, name TEXT, at REAL NOT NULL,
     PRIMARY KEY (host, name)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS shares (host TEXT, worker TEXT, map TEXT NOT NULL, places INTEGER NOT NULL,
-    wanted INTEGER NOT NULL, until REAL NOT NULL, PRIMARY KEY (host, worker)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS workers (host TEXT, worker TEXT, map TEXT NOT NULL, places INTEGER NOT NULL,
+    busy INTEGER NOT NULL, until REAL NOT NULL, PRIMARY KEY (host, worker)) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS spent (host TEXT, map TEXT, requests INTEGER NOT NULL, bytes INTEGER NOT NULL,
     seconds REAL NOT NULL, PRIMARY KEY (host, map)) WITHOUT ROWID;
 """
@@ -59,9 +59,9 @@ class SqliteThrottle:
     Several crawls of a process may open and close the same one (`throttle_in`), which has one connection.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, clock: Callable[[], float] = time.time) -> None:
         """Touches nothing yet."""
-        self._folder = folder
+        self._folder, self._clock = folder, clock
         self._connection: sqlite3.Connection | None = None
         self._lock: Lock | None = None
         self._users = 0
@@ -74,38 +74,38 @@ class SqliteThrottle:
         self._users += 1
 
     async def reserve(
-        self, host: str, number: int, limits: Sequence[Limit], now: float, horizon: float = HORIZON
+        self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
     ) -> Reservation:
         with self._transaction() as execute:
             times = dict(execute("SELECT name, at FROM times WHERE host = ?", host))
-            reservation, changed = reserve(times, limits, number, now, horizon)
+            reservation, changed = reserve(times, limits, number, self._clock(), horizon)
             for name, at in changed.items():
                 execute("INSERT OR REPLACE INTO times VALUES (?, ?, ?)", host, name, at)
             return reservation
 
-    async def rest(self, host: str, seconds: float, now: float) -> None:
+    async def rest(self, host: str, seconds: float) -> None:
         later = "INSERT INTO times VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
         with self._transaction() as execute:
-            execute(later, host, REST, now + seconds)
+            execute(later, host, REST, self._clock() + seconds)
 
-    async def share(self, host: str, own: Share, places: Places, now: float) -> int:
+    async def share(self, host: str, own: Share, of_map: int, of_host: int, lasts: float) -> int:
         with self._transaction() as execute:
-            rows = execute("SELECT worker, map, places, wanted, until FROM shares WHERE host = ?", host)
-            known = [Share(*row) for row in rows]
-            alive = [one for one in known if one.until > now and self._is_alive(one.worker)]
-            for gone in {one.worker for one in known} - {one.worker for one in alive}:
-                execute("DELETE FROM shares WHERE host = ? AND worker = ?", host, gone)
+            now = self._clock()
+            rows = execute("SELECT worker, map, places, busy, until FROM workers WHERE host = ?", host)
+            alive = [Share(*row) for *row, until in rows if until > now and self._is_alive(row[0])]
+            for gone in {row[0] for row in rows} - {one.worker for one in alive}:
+                execute("DELETE FROM workers WHERE host = ? AND worker = ?", host, gone)
             if not any(one.map == own.map for one in alive):
                 execute("DELETE FROM spent WHERE host = ? AND map = ?", host, own.map)
             others = [one for one in alive if one.worker != own.worker]
-            number = share(own, others, places, now)
-            now_own = own._replace(places=max(own.places, number))
-            execute("INSERT OR REPLACE INTO shares VALUES (?, ?, ?, ?, ?, ?)", host, *now_own)
+            number = share(own, others, of_map, of_host, now)
+            row = own._replace(places=max(own.places, number))
+            execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?, ?, ?)", host, *row, now + lasts)
             return number
 
     async def leave(self, host: str, worker: str) -> None:
         with self._transaction() as execute:
-            execute("DELETE FROM shares WHERE host = ? AND worker = ?", host, worker)
+            execute("DELETE FROM workers WHERE host = ? AND worker = ?", host, worker)
 
     async def spend(self, host: str, name: str, spent: Spent) -> Spent:
         with self._transaction() as execute:

@@ -1,5 +1,5 @@
 -- The throttle of a fleet. KEYS[1] is the hash of a host. It holds `at:NAME`, the last start by a limit or the end
--- of a rest; `share:WORKER`; and `spent:PART:MAP`. ARGV[1] is MessagePack.
+-- of a rest; `share:WORKER`; and `spent:PART:MAP`. ARGV[1] is MessagePack. Times are those of Redis' clock.
 local given = cmsgpack.unpack(ARGV[1])
 local host = KEYS[1]
 local now = given.now
@@ -9,7 +9,7 @@ if not now then
 end
 
 local function at(name)
-  return tonumber(redis.call('HGET', host, 'at:' .. name) or nil)
+  return tonumber(redis.call('HGET', host, 'at:' .. name) or -math.huge)
 end
 
 local function set(name, moment)
@@ -19,52 +19,53 @@ end
 
 local act = {}
 
--- As `reserve` of throttle.py. Returns the first start, the number of starts, and the time.
+-- As `reserve` of throttle.py. Returns the seconds until the first start, and the number of starts.
 function act.reserve()
   local start, spacing, is_even = now, 0, true
   local rest = at('rest')
-  if rest and rest <= now + given.longest then start = math.max(start, rest) end
+  if rest <= now + given.longest then start = math.max(start, rest) end
   for place, limit in ipairs(given.limits) do
     local name, its_spacing = unpack(limit)
     local last = at(name)
-    if last and last > now + given.set_back then
-      last = now
-      set(name, now)
+    if last > now + given.set_back then
+      last = now + given.set_back
+      set(name, last)
     end
-    if last then start = math.max(start, last + its_spacing) end
+    start = math.max(start, last + its_spacing)
     is_even = is_even and (place == 1 or its_spacing == spacing)
     spacing = math.max(spacing, its_spacing)
   end
-  if start > now + given.horizon or given.number < 1 then return {start, 0, now} end
+  if start > now + given.horizon or given.number < 1 then return {start - now, 0} end
   local number = given.number
   if spacing > 0 then
     number = is_even and math.min(number, 1 + math.floor((now + given.horizon - start) / spacing + 1e-6)) or 1
   end
   for _, limit in ipairs(given.limits) do set(limit[1], start + (number - 1) * spacing) end
-  return {start, number, now}
+  return {start - now, number}
 end
 
 function act.rest()
-  set('rest', math.max(at('rest') or now, now + given.seconds))
+  set('rest', math.max(at('rest'), now + given.seconds))
   return {}
 end
 
--- As `share` of throttle.py, but the fair share is given. Returns the share, and the shares of the others.
+-- As `share` of throttle.py.
 function act.share()
+  local is_known, of_map, of_host = false, {workers = {given.worker}, held = 0}, {workers = {given.worker}, held = 0}
   local fields = redis.call('HGETALL', host)
-  local others, mates, all, is_known = {}, 0, 0, false
   for place = 1, #fields, 2 do
     local worker = string.match(fields[place], '^share:(.*)$')
     if worker then
-      local map, places, wanted, ends = unpack(cmsgpack.unpack(fields[place + 1]))
+      local map, places, is_busy, ends = unpack(cmsgpack.unpack(fields[place + 1]))
       if ends <= now then
         redis.call('HDEL', host, fields[place])
       else
         is_known = is_known or map == given.map
-        if worker ~= given.worker then
-          if map == given.map then mates = mates + places end
-          all = all + places
-          others[#others + 1] = {worker, map, places, wanted}
+        for _, group in ipairs(map == given.map and {of_map, of_host} or {of_host}) do
+          if worker ~= given.worker then
+            group.held = group.held + places
+            if is_busy then table.insert(group.workers, worker) end
+          end
         end
       end
     end
@@ -74,17 +75,20 @@ function act.share()
       redis.call('HDEL', host, 'spent:' .. part .. ':' .. given.map)
     end
   end
-  local number = math.min(given.fair, given.of_map - mates)
-  if given.of_host > 0 then number = math.min(number, given.of_host - all) end
-  number = math.max(0, number)
-  local own = {given.map, math.max(given.places, number), given.wanted, now + given.lasts}
+  local function part(group, places)
+    table.sort(group.workers)
+    local rank, workers = math.floor(now / given.turn), #group.workers
+    for place, worker in ipairs(group.workers) do
+      if worker == given.worker then rank = (rank + place - 1) % workers end
+    end
+    local most = math.floor(places / workers) + (rank < places % workers and 1 or 0)
+    return math.min(most, places - group.held)
+  end
+  local number = 0
+  if given.is_busy then number = math.max(0, math.min(part(of_map, given.of_map), part(of_host, given.of_host))) end
+  local own = {given.map, math.max(given.places, number), given.is_busy, now + given.lasts}
   redis.call('HSET', host, 'share:' .. given.worker, cmsgpack.pack(own))
-  return {number, others}
-end
-
-function act.leave()
-  redis.call('HDEL', host, 'share:' .. given.worker)
-  return {}
+  return number
 end
 
 function act.spend()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from bisect import insort
 from collections import defaultdict, deque
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -22,7 +21,6 @@ from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.hold import FORBIDDEN, HeldError
-from tileharvest.politeness.map_throttle import LOOK
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.politeness.waits import Wait
 from tileharvest.queue.cancellation import cancel
@@ -58,8 +56,6 @@ ALLOWED_NETWORKS: Final = "near"
 LONGEST: Final = 5.0
 """Seconds from the first tile of a block to its last one. What is left then goes back into the queue, so that
 a slow site records every few seconds, and what is urgent waits no longer than that."""
-_AGAIN: Final = 0.1
-"""Seconds after which a turn is asked for again."""
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Bytes of bodies after which a block is cut short, which bounds the memory."""
 
@@ -114,8 +110,6 @@ class TileDownloadHandler:
         """The blocks of which tiles have not started, the most urgent first."""
         self._starting: asyncio.Task[None] | None = None
         """Starts the tiles that have to wait for a place, or for their turn."""
-        self._changed = asyncio.Event()
-        """Set when a tile has ended or a block has come, so that a tile may start."""
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
@@ -158,7 +152,6 @@ class TileDownloadHandler:
         self._adapt(request)
         self._open.append(block)
         insort(self._blocks, block, key=_urgency)
-        self._changed.set()
         self._start_tiles()
         try:
             await block.done
@@ -183,42 +176,30 @@ class TileDownloadHandler:
                 for held in tuple(self._blocks):
                     self._cut(held)
                 return
-            concurrency = throttle.concurrency
-            if self._starting is not None or throttle.on_the_way >= concurrency > 0:
-                return
             block = self._next_block()
-            if block is None:
+            if self._starting is not None or block is None or throttle.is_full(block.layer.host):
                 return
-            if not (concurrency and throttle.is_free(block.layer.host)):
+            if not throttle.is_free(block.layer.host):
                 self._starting = asyncio.ensure_future(self._start_in_turn())
                 self._starting.add_done_callback(self._has_started)
                 return
+            throttle.take(block.layer.host)
             self._start_tile(block)
 
     async def _start_in_turn(self) -> None:
-        """Starts tiles one by one while there are blocks: each when a place is free and its host's turn has
-        come."""
+        """Starts tiles one by one while there are blocks, each in its turn."""
         throttle = self._throttle
-        while self._blocks and throttle.held is None and not self._crawl.is_ending:
-            first = self._next_block()
-            if first is None or not await throttle.has_place(throttle.host):
-                # Other workers may have all places for a while.
-                self._changed.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK)
-                continue
+        while not self._crawl.is_ending and (first := self._next_block()) is not None:
             host = first.layer.host
-            wanted = min(len(first.waiting), throttle.concurrency - throttle.on_the_way)
-            if not throttle.is_free(host) and not await throttle.turn(host, wanted):
-                await asyncio.sleep(_AGAIN)
-                continue
+            if not await throttle.turn(host, len(first.waiting)):
+                return
             # The most urgent block of that host may be another one by now.
             block = self._next_block(host)
             if block is None:
                 throttle.left(host)
             else:
                 self._start_tile(block)
-            if throttle.is_free(host):
+            if not throttle.is_paced(host):
                 return
 
     def _next_block(self, host: str | None = None) -> _BlockDownload | None:
@@ -266,17 +247,14 @@ class TileDownloadHandler:
             heads.is_tried = heads.is_open = True
             block.trial = bit
         block.under_way += 1
-        throttle.on_the_way += 1
         since = self._loop.time()
 
         def answered(reply: Reply | Exception) -> None:
             block.requests += 1
             block.seconds += self._loop.time() - since
-            throttle.on_the_way -= 1
             throttle.left(host)
             block.under_way -= 1
             self._replied(block, bit, tile, url, method, terms, reply)
-            self._changed.set()
             self._start_tiles()
 
         throttle.count_request()
@@ -330,7 +308,6 @@ class TileDownloadHandler:
             found = error
         block.under_way -= 1
         self._answered(block, bit, found)
-        self._changed.set()
         self._start_tiles()
 
     def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
@@ -425,7 +402,6 @@ class TileDownloadHandler:
                 reply = await self._send_one(method, url, terms, body)
         finally:
             # Tiles may have waited for this place alone.
-            self._changed.set()
             self._start_tiles()
         if isinstance(reply, Reply):
             throttle.count_bytes(len(reply.body))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from datetime import UTC, datetime
-from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -127,7 +126,7 @@ class Outages:
     def _hold(self) -> None:
         """Lets nothing start while a host is probed."""
         if self._crawl.throttle is not None:
-            self._crawl.throttle.down_until(inf if self._probing else None)
+            self._crawl.throttle.down(is_down=bool(self._probing))
 
     async def _probe_on(self, host: str, url: str, health: HostHealth) -> None:
         """Probes a host until it answers, or patience ends."""

@@ -369,7 +369,7 @@ class TileSpider(Spider):
         self.throttle.obey(crawl.robots.gap)
         hosts = {layer.host for layer in site.layers}
         if len(hosts) == 1:
-            await self.throttle.map.ask_at(*hosts)
+            self.throttle.map.host = hosts.pop()
         if site.renderer != (harvest.description.renderer or self.name):
             self.logger.warning(
                 "the site is a map of %s: write renderer = \"%s\" for map '%s' into maps.toml, which spares"

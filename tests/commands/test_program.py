@@ -72,6 +72,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["import", "folder", "backup", "small", "--day", "9999-01-01"], "has not begun: today is"),
         (["import", "git", "repo", "small", "--day", "2024-05-01"], "--day is for tileharvest import folder"),
         (["import", "git", "/nowhere", "small"], "/nowhere is neither a folder nor an address such as"),
+        (["push", "small", "ftp://127.0.0.1/0.png"], "is not an address: write https://"),
         (["push", "small"], "write tileharvest push NAME TILE|URL..."),
         (["push", "smal", "0_1_1"], "has no map 'smal'; did you mean 'small'?"),
         (["failures", "small", "--retry", "--clear"], "leave one of them out"),

@@ -222,7 +222,7 @@ def await_condition(
 def answered(server: Nginx) -> int:
     """Returns how many requests the server has logged so far. Others may have been answered and not logged
     yet; after `log` none is missing."""
-    return (server.workplace / "access.log").read_bytes().count(b"\n")
+    return (server.folder / "access.log").read_bytes().count(b"\n")
 
 
 def stop(process: Forked, how: signal.Signals) -> tuple[str, str]:

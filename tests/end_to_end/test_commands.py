@@ -40,10 +40,6 @@ def rows(table: str) -> list[str]:
     return lines[rule + 1 :]
 
 
-def counted(harvested: Harvested, *outcomes: str) -> list[int]:
-    return [harvested.summary["counts"].get(outcome, 0) for outcome in outcomes]
-
-
 def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[bytes]) -> None:
     done = told.scrapy("maps", "--json")
     found = json.loads(done.stdout)
@@ -61,7 +57,7 @@ def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[byte
             "walk": "full",
             "walk_reasons": {LAYER: f"the last full walk was on {antworld[-1].day}"},
             "tiles": len(antworld[-1].images),
-            "versions": sum(sum(counted(harvested, "add", "upd")) for harvested in antworld),
+            "versions": len(antworld[-1].versions),
             "bytes": sum(map(len, images)),
         },
         {
@@ -97,17 +93,6 @@ def test_maps_as_a_table(told: Project, antworld: list[Harvested]) -> None:
     day = antworld[-1].day
     assert walk.startswith(f"{ANTWORLD}: the next walk is full: the last full walk was on {day}; none of ")
     assert walk.endswith(f"(as of {day})")
-
-
-def test_harvests_as_a_table(told: Project, antworld: list[Harvested]) -> None:
-    lines = rows(told.scrapy("harvests", ANTWORLD).stdout)
-    assert len(lines) == len(antworld)
-    for line, harvested in zip(lines, antworld, strict=True):
-        cells = line.split()
-        assert cells[0] == harvested.day
-        assert cells[8] == "finished"
-        ign, not_modified, *others = counted(harvested, "ign", "nMod", "add", "upd", "gone", "fail", "skip")
-        assert [int(cell) for cell in cells[2:8]] == [*others[:-1], ign + not_modified, others[-1]]
 
 
 def test_history_as_json_has_every_version_once(told: Project, antworld: list[Harvested]) -> None:

@@ -108,25 +108,6 @@ def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage)
     assert queue(stage) == NOTHING | {"done": BLOCKS, "seen": BLOCKS, "left": 0}
 
 
-def test_a_map_that_was_never_harvested_has_an_empty_queue_and_gets_none(stage: Stage) -> None:
-    assert set(queue(stage).values()) == {0}
-    assert failures(stage) == []
-    assert not stage.project.data.exists()
-
-
-def test_a_failed_tile_is_in_the_failure_list(stage: Stage) -> None:
-    stage.site.rules[address(LAST)] = rules.status(403)
-    visit(stage.project, FIRST_DAY)
-    (failure,) = failures(stage)
-    assert failure["tile"] == f"{LAYER}:{LAST_NAME}"
-    assert (failure["segment"], failure["reason"]) == (FIRST_DAY, "403 Forbidden (2 attempts)")
-    assert failure["failed"] == FIRST_DAY
-    table = stage.project.scrapy("failures", "small").stdout
-    assert f"{LAYER}:{LAST_NAME}" in table
-    assert "403 Forbidden (2 attempts)" in table
-    assert queue(stage)["left"] == 0
-
-
 def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> None:
     stage.site.rules[address(LAST)] = rules.status(500)
     visit(stage.project, FIRST_DAY)
@@ -179,14 +160,6 @@ def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harve
     assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
     walks = stage.project.query("SELECT walk, reason FROM harvests ORDER BY id")
     assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
-
-
-@pytest.mark.parametrize("what", ["0_2_1", "ftp://127.0.0.1/0.png"])
-def test_what_cannot_be_pushed_is_wrong_usage_and_makes_no_queue(stage: Stage, what: str) -> None:
-    done = stage.project.scrapy("push", "small", what, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert not stage.project.data.exists()
 
 
 @pytest.mark.parametrize("name", ["elsewhere:0_1_1", "0_99_1"], ids=["layer", "place"])

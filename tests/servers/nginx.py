@@ -8,12 +8,13 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from tests.servers.program import PATIENCE, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +26,6 @@ WITHOUT_ETAG: Final = "etag off;"
 
 _READY: Final = "/.ready"
 """A path that is answered with 204 and not logged."""
-_PATIENCE: Final = 120.0
-"""Seconds in which nginx must start, answer or stop. It needs some milliseconds."""
-
 _CONFIG: Final = """
 daemon off;
 # There is one worker, so that requests are handled, answered and logged one after the other.
@@ -36,7 +34,7 @@ daemon off;
 worker_processes 1;
 {user}
 pid nginx.pid;
-error_log error.log;
+error_log stderr;
 events {{ worker_connections 8192; }}
 http {{
     types {{
@@ -92,29 +90,27 @@ class LogLine:
         return cls(path=path, query=query, **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Nginx:
-    """A running server."""
+class Nginx(Program):
+    """A running server. `folder` is that of its configuration and its logs."""
 
-    port: int
-    workplace: Path
-    """The folder of its configuration and its logs."""
-    process: subprocess.Popen[bytes]
+    def __init__(self, folder: Path, port: int) -> None:
+        super().__init__(folder)
+        self.port = port
 
     @property
     def url(self) -> str:
-        """The address of the folder, without a slash at the end."""
+        """The address of the served folder, without a slash at the end."""
         return f"http://127.0.0.1:{self.port}"
 
     def log(self) -> Iterator[LogLine]:
         """Yields every request that was answered until now, in order. None is missing: see `await_turn`."""
         self.await_turn()
-        with (self.workplace / "access.log").open(encoding="utf-8") as lines:
+        with (self.folder / "access.log").open(encoding="utf-8") as lines:
             yield from map(LogLine.parse, lines)
 
     def clear_log(self) -> None:
         self.await_turn()
-        os.truncate(self.workplace / "access.log", 0)
+        os.truncate(self.folder / "access.log", 0)
 
     def await_turn(self) -> None:
         """Returns when nginx has come to a request that is made now.
@@ -122,55 +118,69 @@ class Nginx:
         nginx logs a request after it has sent the answer, in the same turn of its one loop. So every answer
         that a client got before this call is then in the log.
         """
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             connection.request("GET", _READY)
             connection.getresponse().read()
         finally:
             connection.close()
 
+    def answers(self) -> bool:
+        with suppress(OSError, http.client.HTTPException):
+            self.await_turn()
+            return True
+        return False
+
 
 @contextmanager
 def nginx(
-    folder: Path,
-    *,
-    http: str = "",
-    server: str = "",
-    location: str = "",
-    address: str = "127.0.0.1",
-    through: tuple[str, ...] = (),
+    folder: Path, *, http: str = "", server: str = "", location: str = "", address: str = "127.0.0.1"
 ) -> Iterator[Nginx]:
-    """Serves `folder` until the block ends. `http`, `server` and `location` are further
-    directives.
+    """Serves `folder` until the block ends. `http`, `server` and `location` are further directives.
 
     At the address 0.0.0.0 it is many hosts: 127.0.0.1, 127.0.0.2 and all others of the loopback.
-    `through` is a program, with its first words, that becomes nginx: "ip netns exec NAME" takes it into a
-    network namespace, where it opens the sockets of `server`'s own `listen`.
     Raises RuntimeError with nginx's own words if it does not start.
     """
-    with tempfile.TemporaryDirectory(prefix="nginx-") as prefix:
-        workplace = Path(prefix)
-        with socket.create_server((address, 0), backlog=4096) as listening:
-            port = listening.getsockname()[1]
-            config = _CONFIG.format(
+    program = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
+    if program is None:
+        raise RuntimeError("nginx is not installed; on Debian: apt-get install nginx-light")
+    with (
+        tempfile.TemporaryDirectory(prefix="nginx-") as workplace,
+        socket.create_server((address, 0), backlog=4096) as listening,
+    ):
+        running = Nginx(Path(workplace), listening.getsockname()[1])
+        (running.folder / "nginx.conf").write_text(
+            _CONFIG.format(
                 address=address,
-                port=port,
+                port=running.port,
                 folder=folder,
                 http=http,
                 server=server,
                 location=location,
                 ready=_READY,
                 user=_user(),
-            )
-            (workplace / "nginx.conf").write_text(config, encoding="utf-8")
-            process = _start(workplace, listening, through)
-        # From here on the port is open only while nginx runs.
+            ),
+            encoding="utf-8",
+        )
+
+        def answers() -> bool:
+            # From here on the port is open only while nginx runs.
+            listening.close()
+            return running.answers()
+
+        # It takes over a socket that is already open, as in an upgrade. So nobody else can take the free
+        # port, and connections wait until nginx is ready.
+        number = listening.fileno()
         try:
-            running = Nginx(port, workplace, process)
-            _await_start(running)
+            running.begin(
+                [program, "-p", workplace, "-c", "nginx.conf"],
+                answers,
+                pass_fds=[number],
+                env=os.environ | {"NGINX": f"{number};"},
+            )
             yield running
         finally:
-            _stop(process)
+            running.end(signal.SIGTERM)
 
 
 def _user() -> str:
@@ -179,39 +189,3 @@ def _user() -> str:
     By default the worker of an nginx that root starts runs as nobody, who cannot read them.
     """
     return "user root root;" if os.getuid() == 0 else ""
-
-
-def _start(workplace: Path, listening: socket.socket, through: tuple[str, ...]) -> subprocess.Popen[bytes]:
-    """Starts nginx on a socket that is already open, as nginx takes one over in an upgrade.
-
-    So nobody else can take the free port, and connections wait until nginx is ready.
-    """
-    program = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
-    if program is None:
-        raise RuntimeError("nginx is not installed; on Debian: apt-get install nginx-light")
-    number = listening.fileno()
-    return subprocess.Popen(
-        [*through, program, "-p", str(workplace), "-e", "error.log", "-c", "nginx.conf"],
-        pass_fds=[number],
-        env=os.environ | {"NGINX": f"{number};"},
-        stderr=subprocess.DEVNULL,
-        # It gets a process group of its own: it is stopped as a whole, and by nobody else's Ctrl-C.
-        start_new_session=True,
-    )
-
-
-def _await_start(running: Nginx) -> None:
-    try:
-        running.await_turn()
-    except (OSError, http.client.HTTPException) as error:
-        words = (running.workplace / "error.log").read_text(encoding="utf-8")
-        raise RuntimeError(f"nginx does not answer: {words or 'it says nothing'}") from error
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import http.client
 import os
+import signal
 import socket
-import subprocess
 import sys
+import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import ClientSession, web
+
+from tests.servers.program import PATIENCE, Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,8 +32,6 @@ if TYPE_CHECKING:
 
 KEY_ID: Final = "AKIAEXAMPLEOFTESTS"
 SECRET: Final = "hush/a+secret"
-_PATIENCE: Final = 120.0
-"""Seconds in which moto must start, answer or stop. It needs about one to start."""
 _OWNER: Final = f"AWS4-HMAC-SHA256 Credential={KEY_ID}/20261120/us-east-1/s3/aws4_request, Signature=0"
 """The owner's credentials. Moto checks no signature, but a request without one counts as a stranger's."""
 _OF_ONE_HOP: Final = {"connection", "keep-alive", "transfer-encoding", "host", "date", "server"}
@@ -43,12 +45,12 @@ class Reply:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class S3:
+class S3(Program):
     """A running server. It forgets everything when it stops."""
 
-    port: int
-    process: subprocess.Popen[bytes]
+    def __init__(self, folder: Path, port: int) -> None:
+        super().__init__(folder)
+        self.port = port
 
     @property
     def url(self) -> str:
@@ -57,7 +59,7 @@ class S3:
 
     def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Reply:
         """Asks as the buckets' owner. `headers` are written with underscores: `If_None_Match="*"`."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             sent = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body, {"Authorization": _OWNER} | sent)
@@ -114,16 +116,30 @@ def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def s3() -> Iterator[S3]:
     """Runs an S3 without buckets until the block ends. Raises RuntimeError if it does not start."""
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
-        port = listening.getsockname()[1]
-        process = _start(listening)
-    # From here on the port is open only while moto runs.
-    try:
-        running = S3(port, process)
-        _await_start(running)
-        yield running
-    finally:
-        _stop(process)
+    with (
+        tempfile.TemporaryDirectory(prefix="s3-") as folder,
+        socket.create_server(("127.0.0.1", 0), backlog=512) as listening,
+    ):
+        running = S3(Path(folder), listening.getsockname()[1])
+
+        def answers() -> bool:
+            # From here on the port is open only while moto runs.
+            listening.close()
+            with suppress(OSError, http.client.HTTPException):
+                running.start_over()
+                return True
+            return False
+
+        # It takes over a socket that is already open. So nobody else can take the free port, and connections
+        # wait until moto is ready. It is killed with this thread.
+        number = listening.fileno()
+        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__, str(number)]
+        of_tests = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+        try:
+            running.begin(command, answers, pass_fds=[number], env=of_tests)
+            yield running
+        finally:
+            running.end(signal.SIGTERM)
 
 
 def forwarded(url: str) -> Rule:
@@ -143,41 +159,6 @@ def forwarded(url: str) -> Rule:
     return answer
 
 
-def _start(listening: socket.socket) -> subprocess.Popen[bytes]:
-    """Starts moto on a socket that is already open.
-
-    So nobody else can take the free port, and connections wait until moto is ready.
-    """
-    number = listening.fileno()
-    return subprocess.Popen(
-        # With -P the modules beside this file are not found by their bare names.
-        [sys.executable, "-P", __file__, str(number)],
-        pass_fds=[number],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        # It gets a process group of its own, so that nobody's Ctrl-C stops it.
-        start_new_session=True,
-    )
-
-
-def _await_start(running: S3) -> None:
-    try:
-        running.start_over()
-    except (OSError, http.client.HTTPException) as error:
-        raise RuntimeError("moto does not start; is it installed, with flask and flask-cors?") from error
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    assert process.stdin is not None
-    process.stdin.close()
-
-
 # ------------------------------------------------------------------------------------ in its own process
 
 
@@ -189,16 +170,8 @@ def _serve(number: int) -> None:
     )
     from werkzeug.serving import make_server  # noqa: PLC0415
 
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     application = _one_by_one(DomainDispatcherApplication(create_backend_app))
     make_server("127.0.0.1", 0, application, threaded=True, fd=number).serve_forever()
-
-
-def _end_with_parent() -> None:
-    """Waits until the process that started us ends, killed or not: then standard input ends. Then exits."""
-    sys.stdin.buffer.read()
-    # sys.exit would only end this thread.
-    os._exit(0)
 
 
 def _one_by_one(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:

@@ -70,9 +70,6 @@ class Notice:
             await self._notify()
 
     async def _notify(self) -> None:
-        # Pictures take 30 ms to load, and few harvests send any.
-        from tileharvest.notices.notice import send_notice  # noqa: PLC0415
-
         crawl, harvest, settings = self._crawl, self._harvest, self._settings
         if not harvest.ended_here or (crawl.ending is None and not crawl.is_finished):
             # The harvest goes on, with other workers or in a later run.
@@ -81,6 +78,8 @@ class Notice:
         wishes = self._wishes
         if wishes is None or not is_wanted(report, wishes.occasions):
             return
+        # Pictures take 30 ms to load, and few harvests send any.
+        from tileharvest.notices.notice import send_notice  # noqa: PLC0415
 
         def send() -> list[str]:
             return send_notice(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import RequestQueue
 
 _numbers = count()
-
-Making = Any
-"""Returns a queue that is not open. Each one is the same queue, as another program has it."""
 
 
 @pytest.fixture(scope="session")

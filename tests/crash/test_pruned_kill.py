@@ -154,35 +154,6 @@ def test_a_harvest_that_is_killed_while_it_repairs_itself_goes_on_with_it(
     assert second.reason.startswith("not to be relied on: ")
 
 
-def test_a_killed_harvest_that_is_continued_blames_no_host_and_makes_the_next_one_no_dearer(
-    antworld: list[Harvested], shared_maps: Path, tmp_path: Path
-) -> None:
-    """The second version is the first one that can bring a proof. At the kill most of the map was leased and
-    not asked yet. Such tiles do not count as asked late."""
-    first, second, third = antworld[:3]
-    killed, twin = (Project(tmp_path / name) for name in ("killed", "twin"))
-    site, asked, walks = published(shared_maps, ANTWORLD, second.version, tmp_path / "site"), [], []
-    with nginx(site) as server:
-        for project, before in ((killed, first), (twin, second)):
-            project.folder.mkdir()
-            project.adopt(before.data)
-            project.add_map(ANTWORLD, server.url, full_every=RARELY)
-        crawl = ("crawl", "overviewer", "-a", f"map={ANTWORLD}", "-a", f"day={second.day}")
-        assert kill(server, killed, 60, *crawl)
-        killed.scrapy(*crawl)
-        published(shared_maps, ANTWORLD, third.version, site)
-        for project in (killed, twin):
-            server.clear_log()
-            walks.append(the_walk(project.crawl(ANTWORLD, third.day).stderr))
-            asked.append(len(list(server.log())))
-    assert walks[0] == walks[1]
-    assert walks[0].is_pruned
-    assert asked[0] == asked[1]
-    assert killed.versions() == third.versions
-    stored = "SELECT stored_bytes FROM harvests ORDER BY day"
-    assert killed.query(stored) == twin.query(stored)
-
-
 def silent_after(heads: int) -> Rule:
     """Answers so many HEADs, and no further one."""
     left = heads

@@ -11,10 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from tests.crash.queue_worker import SEGMENT
-from tests.queue.driven import Driven
-from tileharvest.queue.sqlite.queue import SqliteQueue
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -80,14 +76,3 @@ def test_sigkill_at_any_moment_loses_nothing_and_repeats_nothing_finished(tmp_pa
         # A parent is finished and its children are pushed in one step, so neither is there without the other.
         assert seen == {1} | {child for n in finished for child in (2 * n, 2 * n + 1)}
     assert len(said["finished"]) > 10 * kills
-
-
-def test_the_lease_of_a_killed_worker_is_offered_at_once(tmp_path: Path) -> None:
-    file = tmp_path / "world.sqlite"
-    run_until_killed(file, 10)
-    leased = numbers(file, "SELECT body FROM requests WHERE state = 'leased'")
-    assert leased
-    with Driven(lambda: SqliteQueue(file, max_attempts=1000)).open(SEGMENT, 2.0) as queue:
-        assert queue.counts(SEGMENT, 2.0).leased == 0
-        assert leased <= {int(body) for body in queue.bodies(10_000, now=2.0)}
-    assert_sound(file)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.end_to_end.project import Project
-from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
-from tests.end_to_end.rendering import Rendering, date_all
+from tests.end_to_end.real_maps import ANTWORLD
+from tests.end_to_end.rendering import date_all
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 
@@ -58,15 +58,3 @@ def test_nothing_is_stored_twice(deployed: tuple[Project, Nginx], antworld: list
     assert {(version.tile, version.day, version.sha1) for version in project.versions()} == {
         (version.tile, version.day, version.sha1) for version in antworld[1].versions
     }
-
-
-def test_the_next_harvest_without_an_upload_fetches_nothing(deployed: tuple[Project, Nginx]) -> None:
-    project, server = deployed
-    present = Rendering(project.folder / "site", ANTWORLD_DEPTH).images().keys()
-    server.clear_log()
-    project.crawl(ANTWORLD, "2021-02-17")
-    outcomes = project.outcomes()
-    assert {tile for tile, outcome in outcomes.items() if outcome == "ign"} == present
-    assert {outcomes[tile] for tile in outcomes.keys() - present} == {"404"}
-    fetched = [line.path for line in server.log() if line.method == "GET"]
-    assert fetched == ["/robots.txt", "/overviewerConfig.js"]

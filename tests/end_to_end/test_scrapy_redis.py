@@ -41,22 +41,6 @@ def server() -> Iterator[RedisServer]:
         yield running
 
 
-def test_a_crawl_spider_that_is_fed_follows_its_rules(
-    project: Project, server: RedisServer, tmp_path: Path
-) -> None:
-    (tmp_path / "index.html").write_text("<a href=one.html>1</a> <a href=two.html>2</a>")
-    (tmp_path / "one.html").write_text("<a href=two.html>2</a> <a href=three.html>3</a>")
-    for name in ("two", "three"):
-        (tmp_path / f"{name}.html").write_text("<a href=index.html>back</a>")
-    server.ask("FLUSHALL")
-    with nginx_server(tmp_path) as running:
-        server.ask("RPUSH", "links:start_urls", json.dumps({"url": f"{running.url}/index.html"}))
-        project.scrapy("crawl", "links", *settings_of(server, MAX_IDLE_TIME_BEFORE_CLOSE=1))
-        found = served(server, "links")
-        wanted = {f"{running.url}/{name}.html" for name in ("one", "two", "three", "index")}
-    assert (set(found), len(found)) == (wanted, len(wanted))
-
-
 def test_pipelines_and_feeds_behind_ours_get_each_result(
     project: Project, shared_maps: Path, tmp_path: Path, server: RedisServer
 ) -> None:

@@ -10,7 +10,6 @@ from tests.servers.nginx import nginx
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.end_to_end.project import Project
     from tests.servers.nginx import Nginx
@@ -38,13 +37,6 @@ def log(site: Nginx) -> None:
 
 def asked(site: Nginx) -> list[str]:
     return [line.path for line in site.log() if line.path != "/robots.txt"]
-
-
-def test_shell_gives_the_response(project: Project, site: Nginx) -> None:
-    code = "response.css('title::text').get(), request.url, spider.name"
-    done = project.scrapy("shell", f"{site.url}/index.html", "-c", code, "--nolog")
-    assert done.stdout == f"('Index', '{site.url}/index.html', 'default')\n"
-    assert not project.data.exists()
 
 
 def test_shell_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -> None:
@@ -78,14 +70,3 @@ def test_parse_leaves_alone_what_waits_for_the_spider(project: Project, site: Ng
     assert sorted([*before, *asked(site)]) == sorted(
         ["/index.html", *(f"/{number}.html" for number in range(1, PAGES))]
     )
-
-
-def test_runspider_runs_the_spider_of_a_file(project: Project, site: Nginx, tmp_path: Path) -> None:
-    source = tmp_path / "mine.py"
-    source.write_text(
-        "from tests.end_to_end.tool_spiders import PageSpider\nclass Mine(PageSpider):\n  name = 'mine'\n"
-    )
-    items = tmp_path / "items.jsonl"
-    project.scrapy("runspider", str(source), "-a", f"site={site.url}", "-O", str(items))
-    assert len(items.read_text(encoding="utf-8").splitlines()) == PAGES
-    assert len(asked(site)) == PAGES

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.end_to_end.project import ROOT, Project
+from tests.fleet.gate import Gate
+from tests.fleet.workers import await_until
 from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -27,9 +27,7 @@ from tests.servers.scrapyd import PASSWORD, PROJECT, USER, Scrapyd, scrapyd
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aiohttp import web
-
-    from tests.servers.misbehaving import Exchange, Misbehaving
+    from tests.servers.misbehaving import Misbehaving
 
 QUICK: Final = "quick"
 SLOW: Final = "slow"
@@ -37,36 +35,6 @@ SLOW: Final = "slow"
 DAY: Final = "2016-10-06"
 AGENT: Final = "TileHarvest as it was deployed"
 """Only the deployed egg says so."""
-
-
-class Gate:
-    """A rule for a site: from a moment on it owes all answers, until it is opened."""
-
-    def __init__(self) -> None:
-        self._left = 0
-        self._shut = threading.Event()
-        self._open = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def shut_after(self, requests: int) -> None:
-        self._shut.clear()
-        self._open.clear()
-        self._left = requests
-
-    def await_shut(self) -> None:
-        assert self._shut.wait(60.0), "the site was not asked as often as that"
-
-    def open(self) -> None:
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._open.set)
-
-    async def __call__(self, exchange: Exchange) -> web.StreamResponse:
-        self._loop = asyncio.get_running_loop()
-        self._left -= 1
-        if self._left < 0:
-            self._shut.set()
-            await self._open.wait()
-        return await exchange.send_properly()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +45,6 @@ class Host:
     project: Project
     clone: Path
     slow_site: Misbehaving
-    gate: Gate
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +52,6 @@ class Jobs:
     """What was told by the jobs of one day, each in its log."""
 
     quick: str
-    quick_again: str
     cancelled: str
     left: dict[str, int]
     """What `scrapy queue` counts after that."""
@@ -95,35 +61,32 @@ class Jobs:
 @pytest.fixture(scope="module")
 def host(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("scrapyd")
-    project, gate = Project(folder), Gate()
+    project = Project(folder)
     places = {"TILEHARVEST_MAPS": str(project.maps_file), "TILEHARVEST_DATA": str(project.data)}
     clone = cloned(folder / "clone")
     quick, slow = (
         published(shared_maps, "alexjj", version, folder / f"site-{version}") for version in (1, 2)
     )
     with nginx(quick) as quick_site, misbehaving(slow) as slow_site, scrapyd(places) as running:
-        slow_site.rule_for_all = gate
-        gate.shut_after(sys.maxsize)
         project.add_map(QUICK, quick_site.url)
         project.add_map(SLOW, slow_site.url, concurrency=1)
         deploy(clone, running)
-        yield Host(running, project, clone, slow_site, gate)
+        yield Host(running, project, clone, slow_site)
 
 
 @pytest.fixture(scope="module")
 def jobs(host: Host) -> Jobs:
     """Two maps are scheduled; one is cancelled in the middle, and scheduled again."""
-    host.gate.shut_after(30)
+    host.slow_site.rule_for_all = gate = Gate(30, keeps_all=True)
     quick, slow = schedule(host, QUICK), schedule(host, SLOW)
-    host.gate.await_shut()
+    await_until(lambda: gate.is_reached)
     host.scrapyd.cancel(slow)
-    host.gate.open()
+    host.slow_site.rule_for_all = None
+    gate.open()
     cancelled = host.scrapyd.await_end(slow)
     left = json.loads(host.scrapyd.run("queue", SLOW, "--json"))
-    host.gate.shut_after(sys.maxsize)
-    last = schedule(host, SLOW), schedule(host, QUICK)
-    continued, again = (host.scrapyd.await_end(job) for job in last)
-    return Jobs(host.scrapyd.await_end(quick), again, cancelled, left, continued)
+    continued = host.scrapyd.await_end(schedule(host, SLOW))
+    return Jobs(host.scrapyd.await_end(quick), cancelled, left, continued)
 
 
 def schedule(host: Host, name: str) -> str:
@@ -164,18 +127,6 @@ def files(folder: Path) -> set[str]:
     return {file.relative_to(folder).as_posix() for file in found}
 
 
-def recorded(project: Project) -> set[tuple[Any, ...]]:
-    """Every version of every map, without the numbers that the database gave it."""
-    columns = "maps.name, layers.name, zoom, x, y, day, sha1, extension, size, etag, last_modified"
-    joined = "versions JOIN layers ON layers.id = versions.layer JOIN maps ON maps.id = layers.map"
-    return set(project.query(f"SELECT {columns} FROM {joined}"))
-
-
-def harvests(project: Project) -> list[tuple[Any, ...]]:
-    named = "harvests JOIN maps ON maps.id = harvests.map"
-    return project.query(f"SELECT name, segment, day, reason FROM {named} ORDER BY name")
-
-
 def requests(host: Host) -> Counter[tuple[str, str]]:
     """What the slow site was asked about tiles, and how often."""
     asked = ((request.method, request.path) for request in host.slow_site.received)
@@ -188,10 +139,6 @@ def test_the_egg_holds_every_file_of_the_program_and_nothing_else_but_its_byteco
     with zipfile.ZipFile(egg) as opened:
         held = {name for name in opened.namelist() if not re.search("^EGG-INFO/|/__pycache__/", name)}
     assert held == {f"tileharvest/{name}" for name in files(host.clone / "tileharvest")}
-
-
-def test_nobody_gets_in_without_the_password(host: Host) -> None:
-    assert host.scrapyd.ask("listjobs", password="guessed") == 401
 
 
 def test_jobs_run_what_was_deployed(host: Host, jobs: Jobs) -> None:
@@ -213,22 +160,3 @@ def test_a_cancelled_harvest_that_is_scheduled_again_continues_without_asking_tw
     assert f"continuing the harvest of map '{SLOW}'" in jobs.continued
     assert "Spider closed (finished)" in jobs.continued
     assert set(requests(host).values()) == {1}
-
-
-def test_a_second_job_of_the_day_says_so_and_ends(jobs: Jobs) -> None:
-    assert f"map '{QUICK}' is already harvested for {DAY}; the next segment begins" in jobs.quick_again
-    assert "Spider closed (done)" in jobs.quick_again
-
-
-@pytest.mark.usefixtures("jobs")
-def test_the_history_is_the_one_that_scrapy_crawl_writes(host: Host, tmp_path: Path) -> None:
-    direct = Project(tmp_path)
-    with nginx(host.clone.with_name("site-1")) as quick, nginx(host.clone.with_name("site-2")) as slow:
-        direct.add_map(QUICK, quick.url)
-        direct.add_map(SLOW, slow.url)
-        direct.crawl(QUICK, DAY)
-        direct.crawl(SLOW, DAY)
-    assert recorded(host.project) == recorded(direct)
-    assert host.project.stored() == direct.stored()
-    assert harvests(host.project) == harvests(direct)
-    assert {row[3] for row in harvests(direct)} == {"finished"}

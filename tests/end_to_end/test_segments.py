@@ -14,7 +14,6 @@ from tests.end_to_end.bad_input.small_site import (
     SECOND_DAY,
     Stage,
     asked,
-    found,
     staged,
     visit,
 )
@@ -90,14 +89,6 @@ def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grow
     assert {name: latest[name] for name in right} == right
     assert {version.tile for version in before} <= latest.keys()
     assert set(heads.values()) == {1}
-
-
-def test_tiles_below_the_maps_max_depth_are_not_asked(stage: Stage) -> None:
-    """The first tiles asked have depth 0, those below them 1."""
-    limit(stage, 0)
-    stage.project.crawl("small", FIRST_DAY)
-    assert set(found(stage.project)) == set(FIRST_LEVEL)
-    assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
 
 
 def test_tiles_that_are_known_below_a_max_depth_set_later_are_neither_asked_nor_vanished(

@@ -62,34 +62,3 @@ def test_a_stopped_harvest_is_continued_as_if_it_had_not_been_stopped(
     assert project.stored() == first.stored
     (requests,) = project.query("SELECT requests FROM harvests")[0]
     assert requests == len(list(server.log()))
-
-
-def test_a_stopped_harvest_that_is_not_continued_that_day_is_ended_by_the_next(
-    project: Project, server: Nginx, antworld: list[Harvested]
-) -> None:
-    first, second, *_ = antworld
-    with project.running("harvest", ANTWORLD, "-a", f"day={first.day}") as process:
-        assert await_condition(lambda: answered(server) >= ENOUGH, process)
-        stop(process, signal.SIGTERM)
-    known = {version.tile for version in project.versions()}
-    project.harvest(ANTWORLD, second.day)
-    assert begun(project) == [(1, first.day, "interrupted"), (2, second.day, "finished")]
-    days = {version.tile: version.day for version in project.versions()}
-    assert days.keys() == first.images.keys()
-    assert {tile for tile, day in days.items() if day == first.day} == known
-
-
-def test_nobody_waits_for_the_pause_that_a_site_asks_for_before_it_is_known(
-    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    (tmp_path / "site").mkdir()
-    server = nginx(tmp_path / "site", location="add_header Retry-After 300 always; return 503;")
-    project.add_map(ANTWORLD, server.url)
-    with project.running("harvest", ANTWORLD) as process:
-        assert await_condition(lambda: answered(server) >= 1, process)
-        project.scrapy("stop", ANTWORLD)
-        _, stderr = process.communicate(timeout=240)
-    assert process.returncode == 1
-    assert f"map '{ANTWORLD}' was stopped; run again in the same segment to continue" in stderr
-    assert "cannot be reached" not in stderr
-    assert len(list(server.log())) == 1

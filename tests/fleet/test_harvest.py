@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from sqlalchemy import NullPool, create_engine, text
-
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.fleet.records import records
 from tests.servers.published import published
@@ -61,35 +59,8 @@ def test_three_workers_record_the_versions_of_a_map_as_one_worker_does(
         assert harvest.requests == len(log)
         assert harvest.received_bytes == sum(line.size for line in log if line.method == "GET")
         assert harvest.stored_bytes == expected.summary["stored_bytes"]
-        if expected.version == 1:
-            note_ends(postgresql)
-    assert ends(postgresql) == [expected.version for expected in versions[1:]]
     assert [harvest.day for harvest in found.harvests] == [expected.day for expected in versions]
     assert {harvest.reason for harvest in found.harvests} == {"finished"}
-
-
-def note_ends(database: str) -> None:
-    """Let PostgreSQL note whenever a harvest's end is written, as it may be that somebody writes it twice."""
-    with create_engine(database, poolclass=NullPool).begin() as connection:
-        connection.execute(text("CREATE TABLE ends (harvest integer)"))
-        connection.execute(
-            text(
-                "CREATE FUNCTION note_end() RETURNS trigger LANGUAGE plpgsql AS"
-                " 'BEGIN INSERT INTO ends VALUES (NEW.id); RETURN NEW; END'"
-            )
-        )
-        connection.execute(
-            text(
-                "CREATE TRIGGER noting AFTER UPDATE OF ended ON harvests"
-                " FOR EACH ROW EXECUTE FUNCTION note_end()"
-            )
-        )
-
-
-def ends(database: str) -> list[int]:
-    """The numbers of harvests, as often as an end was written."""
-    with create_engine(database, poolclass=NullPool).connect() as connection:
-        return sorted(connection.execute(text("SELECT harvest FROM ends")).scalars())
 
 
 def asked(log: list[LogLine]) -> Counter[tuple[str, str]]:

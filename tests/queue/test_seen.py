@@ -3,7 +3,6 @@
 import hashlib
 import logging
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,11 +27,6 @@ def test_it_errs_less_often_than_it_may_and_forgets_nothing_though_it_grows():
     assert all(seen.add(key) for key in keys)
 
 
-def test_new_is_called_new():
-    seen = SeenFilter(5_000)
-    assert not any(seen.add(key) for key in fingerprints(0, 5_000))
-
-
 def test_it_warns_once_for_each_growth_and_what_was_seen_does_not_make_it_grow(caplog):
     seen = SeenFilter(1_000)
     for key in fingerprints(0, 1_000) * 2:
@@ -43,13 +37,3 @@ def test_it_warns_once_for_each_growth_and_what_was_seen_does_not_make_it_grow(c
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "1000 were expected and 1000 seen" in record.message
-
-
-@pytest.mark.parametrize(
-    ("expected", "rate", "said"),
-    [(0, 1e-6, "full at once"), (-1, 1e-6, "full at once")]
-    + [(10, rate, "not a probability") for rate in (0, 1, -0.5, float("nan"))],
-)
-def test_filter_that_cannot_be_is_refused(expected, rate, said):
-    with pytest.raises(ValueError, match=said):
-        SeenFilter(expected, rate)

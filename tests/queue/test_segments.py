@@ -87,13 +87,6 @@ def test_interval_is_named_by_its_beginning(division, name, begins, ends):
     assert segment(division, "2026-11-20T13:00Z") == expected
 
 
-@given(st.integers(1, 500), st.integers(0, 20_000))
-def test_days_of_intervals_are_counted_from_the_first_monday_of_1970(length, days):
-    moment = datetime(1970, 1, 5, 12, tzinfo=UTC) + timedelta(days=days)
-    found = parse_resolver(f"every:{length}d", ZoneInfo("UTC"), STARTED).segment_at(None, moment)
-    assert found.begins == datetime(1970, 1, 5, tzinfo=UTC) + timedelta(days=days - days % length)
-
-
 def test_each_run_is_one_segment_without_end_and_of_its_own():
     resolver = parse_resolver("run", BERLIN, STARTED)
     expected = Segment("run-20261120T130507.000089Z", STARTED, None)
@@ -128,22 +121,3 @@ def test_unknown_division_is_refused_with_examples(text):
     with pytest.raises(ConfigurationError, match=r"every:3d, every:6h or every:2w") as refusal:
         parse_resolver(text, BERLIN, STARTED)
     assert f"'{text}'" in str(refusal.value)
-
-
-def test_moment_without_zone_is_refused():
-    with pytest.raises(ValueError, match="no time zone"):
-        parse_resolver("day", BERLIN, STARTED).segment_at(None, STARTED.replace(tzinfo=None))
-
-
-@pytest.mark.parametrize(
-    ("name", "begins", "ends"),
-    [
-        ("", STARTED, None),
-        ("naive", STARTED.replace(tzinfo=None), None),
-        ("local", STARTED, datetime(2027, 1, 1, tzinfo=BERLIN)),
-        ("empty", STARTED, STARTED),
-    ],
-)
-def test_segment_that_cannot_be_is_refused(name, begins, ends):
-    with pytest.raises(ValueError, match="segment"):
-        Segment(name, begins, ends)

@@ -231,12 +231,3 @@ class AppendingPipeline:
         self._effects.flush()
         os.fsync(self._effects.fileno())
         return item
-
-
-class SlowPipeline:
-    """Lets an item pass only after some turns of the event loop."""
-
-    async def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-        for _ in range(20):
-            await asyncio.sleep(0)
-        return item

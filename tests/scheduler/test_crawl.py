@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
 from tileharvest.history.costs import CostMeter
 from tileharvest.politeness.hold import Hold, HoldReason
 from tileharvest.politeness.waits import Wait, noted
-from tileharvest.scheduler.crawl import CrawlContext, crawl_of, harvest_of
+from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -134,17 +133,6 @@ def test_some_failures_drop_results(error: Any, kept: bool) -> None:
     assert crawl.is_all_kept is kept
 
 
-def test_all_parts_of_a_crawler_get_the_same_crawl() -> None:
-    one, other = Crawler(Spider), Crawler(Spider)
-    assert crawl_of(one) is crawl_of(one)
-    assert crawl_of(one) is not crawl_of(other)
-
-
-def test_who_needs_a_harvest_is_switched_off_without_one() -> None:
-    with pytest.raises(NotConfigured):
-        harvest_of(Crawler(Spider))
-
-
 def held(reason: HoldReason | None) -> Any:
     """Returns a throttle that holds requests back for this reason, for a minute."""
     hold = None if reason is None else Hold(reason, time.time() + 60)
@@ -168,12 +156,9 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "rest": Case(REST, HoldReason.RESTING),
-    "answer": Case(ANSWER.what, answer=ANSWER),
     "rest before answer": Case(REST, HoldReason.RESTING, answer=ANSWER),
     "noted before all": Case("another attempt", HoldReason.RESTING, "another attempt", ANSWER),
     "paused, told elsewhere": Case(None, HoldReason.PAUSED),
-    "quiet, told elsewhere": Case(None, HoldReason.QUIET),
     "store": Case("the store", of_harvest="the store"),
     "harvest that waits for nothing": Case(None, of_harvest=""),
 }

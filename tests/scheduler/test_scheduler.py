@@ -153,28 +153,15 @@ def test_a_post_is_made_once_in_each_run_and_not_counted_as_seen(crawls: Crawls,
     assert (again.counted("dropped/seen"), again.counted("seen")) == (1, 1)
 
 
-def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_everything(
+def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_or_a_fresh_run_everything(
     crawls: Crawls, page: str
 ) -> None:
     root = crawls.write_page("root", "/page")
-    crawls.crawl(*[run(root, segment=name) for name in ("day", "day", "week")])
-    assert crawls.asked() == ["/root", "/page"] * 2
-
-
-def test_fresh_asks_again_for_everything(crawls: Crawls, page: str) -> None:
-    root = crawls.write_page("root", "/page")
-    crawls.crawl(run(root), run(root, fresh="1"))
-    assert crawls.asked() == ["/root", "/page"] * 2
+    crawls.crawl(*[run(root, segment=name) for name in ("day", "day", "week")], run(root, fresh="1"))
+    assert crawls.asked() == ["/root", "/page"] * 3
 
 
 # --- In which order --------------------------------------------------------------------------------
-
-
-def test_lanes_are_offered_plus_highest_first_then_normal_in_order_then_minus(crawls: Crawls) -> None:
-    priorities = (-2, 0, 1, -1, 0, 5, 0)
-    crawls.push(*[order(f"{crawls.server.url}/{n}", priority) for n, priority in enumerate(priorities)])
-    crawls.crawl(run(CONCURRENT_REQUESTS=1))
-    assert crawls.asked() == ["/5", "/2", "/1", "/4", "/6", "/3", "/0"]
 
 
 def test_what_json_cannot_hold_waits_in_memory_and_the_log_says_so_once(crawls: Crawls) -> None:
@@ -243,15 +230,6 @@ def test_a_spider_that_is_to_wait_makes_the_request_when_it_is_due(crawls: Crawl
 
 
 # --- With others -----------------------------------------------------------------------------------
-
-
-def test_a_spider_that_stays_makes_what_is_pushed(crawls: Crawls, page: str) -> None:
-    with crawls.running(run(page, stay="1")) as process:
-        assert await_condition(lambda: answered(crawls.server) == 1, process)
-        crawls.push(order(f"{crawls.server.url}/pushed"))
-        assert await_condition(lambda: answered(crawls.server) == 2, process)
-        stop(process, signal.SIGTERM)
-    assert crawls.counts().left == 0
 
 
 def test_a_spider_that_is_told_to_end_gives_back_what_it_has_not_begun(

@@ -13,7 +13,6 @@ from scrapy.spiders import Spider
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.redis.queue import RedisQueue
 from tileharvest.queue.settings import QueueKind, queue_kind
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
@@ -58,12 +57,8 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     ("given", "kind"),
     [
         ({}, "sqlite"),
-        ({"REDIS_URL": REDIS}, "redis"),
         ({"REDIS_HOST": "redis"}, "redis"),
-        ({"REDIS_PARAMS": {"unix_socket_path": "/run/redis.sock"}}, "redis"),
         ({"REDIS_URL": REDIS, "SCHEDULER_QUEUE": "sqlite"}, "sqlite"),
-        ({"SCHEDULER_QUEUE": "memory"}, "memory"),
-        ({"SCHEDULER_QUEUE": "redis"}, "redis"),
     ],
 )
 def test_requests_wait_in_redis_where_one_is_named(
@@ -81,18 +76,6 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
     with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
         scheduling(settings)
     assert not (tmp_path / "data").exists()
-
-
-@pytest.mark.parametrize(
-    ("given", "kind"),
-    [({}, SqliteQueue), ({"REDIS_URL": REDIS}, RedisQueue)],
-)
-def test_the_queue_is_of_the_kind_that_the_settings_name(
-    settings: Settings, given: dict[str, Any], kind: type
-) -> None:
-    for name, value in given.items():
-        settings.set(name, value)
-    assert isinstance(scheduling(settings).queue, kind)
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
@@ -115,18 +98,6 @@ def test_a_tool_of_scrapys_leaves_the_queue_alone(
     monkeypatch.setattr(Spider, "start", start)
     found = scheduling(settings, harvests=False)
     assert (found.is_tool, found.queue._file) == (True, None)
-
-
-def test_nothing_is_filtered_where_scrapys_setting_says_so(settings: Settings) -> None:
-    assert scheduling(settings).filters
-    settings.set("DUPEFILTER_CLASS", "scrapy.dupefilters.BaseDupeFilter")
-    assert not scheduling(settings).filters
-
-
-def test_half_of_what_scrapy_makes_at_once_is_leased_ahead(settings: Settings) -> None:
-    for most, ahead in ((1, 0), (8, 4), (0, 8)):
-        settings.set("CONCURRENT_REQUESTS", most)
-        assert scheduling(settings, harvests=False).ahead == ahead
 
 
 def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:

@@ -25,7 +25,8 @@ from tileharvest.tiles.versions import Image, Validator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from sqlalchemy import Connection
+    from tileharvest.history.blocks import KnownBlock
+    from tileharvest.tiles.block import Block
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)
@@ -105,13 +106,12 @@ def began(
 
 def record(harvest: HarvestRecord, results: Iterable[TileResult], cost: Cost = NO_COST) -> None:
     """Records the results, of which no tile has two, block by block in one transaction."""
-    blocks = list(blocks_found(results))
+    found = [(*one, NO_COST if number else cost) for number, one in enumerate(blocks_found(results))]
+    harvest.history.write(lambda connection: harvest.record_blocks(connection, found))
 
-    def write(connection: Connection) -> None:
-        for number, (block, one) in enumerate(blocks):
-            harvest.recording_block(block, one, NO_COST if number else cost)(connection)
 
-    harvest.history.write(write)
+def look_up(harvest: HarvestRecord, block: Block) -> KnownBlock:
+    return harvest.history.read(lambda connection: harvest.look_up_blocks(connection, [block]))[0]
 
 
 def empty(history: History) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tests.history.making import LAYER, A, B, D, began, found, record
+from tests.history.making import LAYER, A, B, D, began, found, look_up, record
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import Step
@@ -36,7 +36,7 @@ def skipping(tile: Tile) -> TileResult:
 
 def mark(harvest: HarvestRecord, tile: Tile) -> RememberedValidator | None:
     (block,) = blocks_of(LAYER, [tile])
-    return harvest.look_up_block(block).remembered.get(bit_of(tile))
+    return look_up(harvest, block).remembered.get(bit_of(tile))
 
 
 def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import EVERYWHERE, LATER, LAYER, began, ended, found, record
+from tests.history.making import EVERYWHERE, LATER, LAYER, began, ended, found, look_up, record
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -57,7 +57,7 @@ def test_a_look_up_goes_to_the_rows_of_the_block_directly(sqlite_history: Histor
     # The pool gives the same connection again, as no other is in use.
     statements: list[str] = []
     driver.set_trace_callback(statements.append)
-    harvest.look_up_block(Block(LAYER, 0, 0, -1))
+    look_up(harvest, Block(LAYER, 0, 0, -1))
     driver.set_trace_callback(None)
     queries = [statement for statement in statements if statement.startswith("SELECT")]
     plans = [row[3] for query in queries for row in driver.execute(f"EXPLAIN QUERY PLAN {query}")]
@@ -100,6 +100,6 @@ def test_vanished_are_those_found_gone_and_those_not_asked(harvest: HarvestRecor
 
 def test_a_layer_that_the_harvest_does_not_have_is_refused(harvest: HarvestRecord) -> None:
     with pytest.raises(KeyError, match="night"):
-        harvest.look_up_block(Block("night", 0, 0, 0))
+        look_up(harvest, Block("night", 0, 0, 0))
     with pytest.raises(KeyError, match="night"):
         harvest.known({"night": []})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.history.making import DAY, LATER, LAYER, began, ended, image_of
+from tests.history.making import DAY, LATER, LAYER, began, ended, image_of, look_up
 from tileharvest.history.blocks import FoundBlock, KnownBlock
+from tileharvest.history.costs import NO_COST
 from tileharvest.history.summaries import failed_tiles
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.outcomes import Outcome
@@ -29,17 +30,17 @@ FOUND = FoundBlock(
 
 
 def record_block(harvest: HarvestRecord, block: Block, found: FoundBlock) -> None:
-    harvest.history.write(harvest.recording_block(block, found))
+    harvest.history.writer.submit(harvest.record_blocks, (block, found, NO_COST)).result(240)
 
 
 def test_of_a_block_that_was_never_asked_nothing_is_known(history: History) -> None:
-    assert began(history).look_up_block(BLOCK) == KnownBlock()
+    assert look_up(began(history), BLOCK) == KnownBlock()
 
 
 def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
     harvest = began(history)
     record_block(harvest, BLOCK, FOUND)
-    known = harvest.look_up_block(BLOCK)
+    known = look_up(harvest, BLOCK)
     assert known.versions == {
         FIRST: Version(DAY, image_of(b"first"), SEEN),
         LAST: Version(DAY, image_of(b"last")),
@@ -61,7 +62,7 @@ def test_the_next_harvest_knows_what_was_found_and_has_asked_nothing(history: Hi
     first = began(history)
     record_block(first, BLOCK, FOUND)
     ended(first)
-    known = began(history, LATER).look_up_block(BLOCK)
+    known = look_up(began(history, LATER), BLOCK)
     assert (len(known.versions), known.asked) == (2, 0)
     assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, True)}
 
@@ -73,4 +74,4 @@ def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> Non
     )
     record_block(harvest, BLOCK, found)
     assert harvest.counts() == {Outcome.FAILED: 1}
-    assert list(harvest.look_up_block(BLOCK).remembered) == [0]
+    assert list(look_up(harvest, BLOCK).remembered) == [0]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, LAYER, began, ended, found, put_empty_history, record
+from tests.history.making import DAY, LAYER, began, ended, found, look_up, put_empty_history, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
@@ -65,7 +65,7 @@ def test_a_tile_that_names_the_version_of_another_one_is_one_line(history: Histo
     with history.writing() as connection:
         connection.exec_driver_sql("UPDATE tiles SET version = version - 1 WHERE version > 1")
     with pytest.raises(HistoryError, match="is damaged"):
-        began(history, date(2021, 3, 1)).look_up_block(Block(LAYER, 0, -1, 0))
+        look_up(began(history, date(2021, 3, 1)), Block(LAYER, 0, -1, 0))
 
 
 def test_each_flipped_bit_is_found_or_changes_no_version(file: Path, url: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.making import LATER, LAYER, B, began, ended, found, record
+from tests.history.making import LATER, LAYER, B, began, ended, found, look_up, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
@@ -94,7 +94,7 @@ def test_a_damaged_page_is_reported_when_it_is_met(url: str, file: Path) -> None
         with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
             tile_versions(history, "world")
         with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
-            _ = [harvest.look_up_block(Block(LAYER, 0, 0, row)) for row in range(-125, 0)]
+            _ = [look_up(harvest, Block(LAYER, 0, 0, row)) for row in range(-125, 0)]
 
 
 def damage_leaves(file: Path, table: str) -> None:
@@ -205,9 +205,9 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     ended(harvest)
     with history.dry_copy("world") as copy:
         block = Block(LAYER, 0, 0, -1)
-        known = began(copy, LATER).look_up_block(block)
+        known = look_up(began(copy, LATER), block)
         assert len(known.versions) == 2
-        assert known == began(history, LATER).look_up_block(block)
+        assert known == look_up(began(history, LATER), block)
 
 
 def test_a_dry_copy_of_an_unknown_map_is_empty(history: History) -> None:

@@ -9,7 +9,7 @@ import pytest
 from psycopg import ClientCursor
 from sqlalchemy import event
 
-from tests.history.making import A, found, record
+from tests.history.making import A, found, look_up, record
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
 from tileharvest.history.changes import (
     changed_blocks,
@@ -174,7 +174,7 @@ def begun(history: History) -> HarvestRecord:
 
 HARVESTS: Final[dict[str, Callable[[History], object]]] = {
     "begin": begun,
-    "look_up": lambda history: begun(history).look_up_block(Block(LAYERS[0], 0, 0, 0)),
+    "look_up": lambda history: look_up(begun(history), Block(LAYERS[0], 0, 0, 0)),
     "unchanged": lambda history: record(begun(history), [found(Outcome.IGNORED, A)]),
     "changed": lambda history: record(begun(history), [found(Outcome.UPDATED, A)]),
     "finished_at": lambda history: finished_at(history, MAP, "the next"),

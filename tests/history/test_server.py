@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.history.making import B, began, ended, found, record
+from tests.history.making import B, began, ended, found, look_up, record
 from tests.servers.postgresql import PASSWORD, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
@@ -217,7 +217,7 @@ def test_there_are_more_ids_of_versions_than_four_bytes_hold(
         postgresql.ask(f"SELECT setval('versions_id_seq', {1 << 31})", database)
         harvest = began(history)
         record(harvest, [found("add", B)])
-        assert list(harvest.look_up_block(Block("day", 0, 0, -1)).versions) == [bit_of(B)]
+        assert list(look_up(harvest, Block("day", 0, 0, -1)).versions) == [bit_of(B)]
     assert postgresql.ask("SELECT version FROM tiles", database) == [((1 << 31) + 1,)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import LAYER
+from tests.history.making import LAYER, look_up
 from tests.history.walk_model import EDGES, EVERYWHERE, RandomWalks
 from tileharvest.history.database import History
 from tileharvest.history.proofs import proofs
@@ -28,7 +28,7 @@ def marks(harvest: HarvestRecord) -> dict[Tile, RememberedValidator]:
         block.tile(bit): mark
         for zoom, edge in EDGES.items()
         for block in blocks_of(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
-        for bit, mark in harvest.look_up_block(block).remembered.items()
+        for bit, mark in look_up(harvest, block).remembered.items()
     }
 
 

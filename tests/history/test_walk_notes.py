@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import LATER, LAYER, A, B, D, began, ended, found, record
+from tests.history.making import LATER, LAYER, A, B, D, began, ended, found, look_up, record
 from tests.history.pyramid import NEW, THIRD, UPPER, is_trusted, mark, seen, skipping
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import proofs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def test_of_a_zoom_that_is_not_kept_nothing_but_what_was_seen_is_recorded(second: HarvestRecord) -> None:
     assert mark(second, UPPER) == RememberedValidator('"1"', NEW, True)
-    assert second.look_up_block(blocks_of(LAYER, [UPPER])[0]).versions == {}
+    assert look_up(second, blocks_of(LAYER, [UPPER])[0]).versions == {}
     record(second, [seen("ign", UPPER)])
     assert second.counts() == {}
 

@@ -176,8 +176,8 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     harvest = began(emptied_postgresql)
 
     def write(connection: Connection) -> None:
-        for block, one in blocks_found([found("add")]):
-            harvest.recording_block(block, one, Cost(1, 2, 3))(connection)
+        found_blocks = blocks_found([found("add")])
+        harvest.record_blocks(connection, [(*one, Cost(1, 2, 3)) for one in found_blocks])
 
     with held(emptied_postgresql, write, postgresql):
         ended(began(emptied_postgresql))

@@ -348,9 +348,9 @@ class Harvest:
     async def look_up(self, block: Block) -> KnownBlock:
         """Returns what the history knows of a block, and what this harvest has found there already. Takes one
         query, in a thread. Raises HistoryError."""
-        loop, record = asyncio.get_running_loop(), self._record
+        record = self._record
         with self._asking(_HISTORY):
-            return await loop.run_in_executor(record.history.reader, record.look_up_block, block)
+            return await asyncio.wrap_future(record.history.reader.submit(record.look_up_blocks, block))
 
     async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:
         """Returns the latest version of each of these tiles, each a layer and a tile. Takes a query for each
@@ -389,10 +389,10 @@ class Harvest:
         the map has moved, and none is recorded as gone.
         """
         await self._put(bodies, again=again)
-        work = self._record.recording_block(block, found, self.cost_meter.take())
+        record, finding = self._record, (block, found, self.cost_meter.take())
         try:
             with self._asking(_HISTORY):
-                await asyncio.wrap_future(self._record.history.writer.submit(work))
+                await asyncio.wrap_future(record.history.writer.submit(record.record_blocks, finding))
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise

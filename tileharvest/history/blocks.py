@@ -21,13 +21,29 @@ there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from sqlalchemy import Date, Integer, bindparam, case, delete, exists, literal_column, select, update
+from sqlalchemy import (
+    Date,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    delete,
+    exists,
+    func,
+    literal_column,
+    select,
+    update,
+)
 
-from tileharvest.history.remembered import marks_of, remember
+from tileharvest.history.change_indexes import IS_TRUSTED
+from tileharvest.history.remembered import remember, unpack
 from tileharvest.history.schema import (
     BLOCK,
     BLOCK_LEVELS,
@@ -45,6 +61,7 @@ from tileharvest.history.schema import (
     its_tile,
     replace_into,
     tiles,
+    validators,
     version_of,
     version_row,
     versions,
@@ -57,9 +74,8 @@ from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from datetime import date
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
     from sqlalchemy.dialects.postgresql import Insert
 
     from tileharvest.history.schema import Row
@@ -128,21 +144,69 @@ _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 
 _ROW: Final = select(blocks).where(is_block(blocks))
 _WRITE: Final = replace_into(blocks, *BLOCK)
-_LATEST: Final = (
+_IN_BLOCK: Final = and_(
+    tiles.c.layer == bindparam("its_layer"),
+    tiles.c.zoom == bindparam("its_zoom"),
+    # The database goes to the rows of each column directly. For a range it would read those above and below
+    # the block, too.
+    tiles.c.x.in_([bindparam(f"x_{number}") for number in range(SIDE)]),
+    tiles.c.y.between(bindparam("y_from"), bindparam("y_to")),
+)
+_PRESENT_TILES: Final = (
+    select(tiles.c.x, tiles.c.y)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version)
+    .where(_IN_BLOCK, versions.c.sha1.is_not(None))
+)
+
+
+def _look_up(in_list: Callable[..., Any], in_row: Callable[..., Any]) -> Select[Any]:
+    """Selects all that is known of a block, in one row. Its latest versions are a list in JSON, because 64
+    rows would take the database's driver twice as long. `in_list` and `in_row` write JSON."""
     # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
     # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
     # table, and takes 3 s for 1,024 tiles of 4,096.
-    select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
-    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
-    .where(
-        tiles.c.layer == bindparam("its_layer"),
-        tiles.c.zoom == bindparam("its_zoom"),
-        # The database goes to the rows of each column directly. For a range it would read those above and
-        # below the block, too.
-        tiles.c.x.in_([bindparam(f"x_{number}") for number in range(SIDE)]),
-        tiles.c.y.between(bindparam("y_from"), bindparam("y_to")),
+    latest = in_list(in_row(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION))
+    its_versions = (
+        select(cast(latest, Text))
+        .select_from(tiles.join(versions, versions.c.id == tiles.c.version, isouter=True))
+        .where(_IN_BLOCK)
+        .scalar_subquery()
     )
+    return (
+        select(
+            blocks.c.harvest,
+            *(blocks.c[name] for name in MASKS.values()),
+            its_versions.label("latest"),
+            func.coalesce(validators.c.whole, 0).label("whole"),
+            validators.c.packed,
+            IS_TRUSTED.label("is_trusted"),
+        )
+        .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
+        .where(is_block(blocks))
+    )
+
+
+_LOOK_UP: Final = {
+    "sqlite": _look_up(func.json_group_array, func.json_array),
+    "postgresql": _look_up(func.json_agg, func.json_build_array),
+}
+_LATEST: Final = msgspec.json.Decoder(
+    list[
+        tuple[
+            bool | int | None,
+            int,
+            int,
+            date | None,
+            str | None,
+            str | None,
+            int | None,
+            str | None,
+            str | None,
+        ]
+    ]
 )
+"""Reads the latest versions of a block: whether a version is the tile's, x, y, and the columns of
+`VERSION`."""
 _PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
 _NEW_FAILURE: Final = insert_into(failures).values({one.name: bindparam(one.name) for one in failures.c})
 _FAIL: Final = _NEW_FAILURE.on_conflict_do_update(
@@ -197,33 +261,68 @@ _POINT_AT_VERSIONS: Final = _point_at_versions()
 def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
     """Returns what is known of the block's 64 places, whatever its mask.
 
-    `harvest` and `layer` are ids. Takes one query for a block that was never asked, and three for others.
-    Raises ValueError if the rows are damaged.
+    `harvest` and `layer` are ids. Takes one query. What this harvest has seen itself is not trusted before
+    its end, and nothing is if it has withdrawn trust in the layer. Raises ValueError if the rows are damaged.
     """
-    its = its_block(layer, block)
-    row = connection.execute(_ROW, its).mappings().first()
+    its = {**_places(layer, block), "in_layer": layer, "in_harvest": harvest}
+    row = connection.execute(_LOOK_UP[connection.dialect.name], its).first()
     if row is None:
         return KnownBlock()
+    try:
+        rows = _LATEST.decode(row.latest or "[]")
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the versions of {block} cannot be read: {error}") from error
     latest, shift = {}, 1 - block.zoom
-    for is_its, x, y, *version in _latest(connection, layer, block):
+    for is_its, x, y, day, sha1, extension, size, etag, last_modified in rows:
         if not is_its:
             raise ValueError(f"tile {block.zoom}_{x}_{y} without the version that it names")
         # The same as `bit_of`, without a tile.
-        latest[(~(y >> shift) & 7) << 3 | (x >> shift) & 7] = version_of(*version)
-    found = {one: row[name] for one, name in MASKS.items() if row[name] and row["harvest"] == harvest}
-    return KnownBlock(latest, marks_of(connection, harvest, its), found)
+        bit = (~(y >> shift) & 7) << 3 | (x >> shift) & 7
+        latest[bit] = version_of(day, sha1, extension, size, etag, last_modified)
+    whole = row.whole if row.is_trusted else 0
+    remembered = {} if row.packed is None else unpack(row.packed)
+    found: dict[Outcome, int] = {}
+    if row.harvest == harvest:
+        found = {one: mask for one, name in MASKS.items() if (mask := getattr(row, name))}
+    return KnownBlock(
+        latest,
+        {bit: RememberedValidator(*one, bool(whole >> bit & 1)) for bit, one in remembered.items()},
+        found,
+    )
 
 
 def record(
-    connection: Connection, harvest: int, day: date, layer: int, block: Block, found: FoundBlock
+    connection: Connection, harvest: int, day: date, found: Iterable[tuple[int, Block, FoundBlock]]
 ) -> None:
-    """Records what a harvest found in a block. `harvest` and `layer` are ids.
+    """Records what a harvest found in some blocks, each with its layer. `harvest` and layers are ids.
 
     The caller has changed the harvest's row in this transaction, so no other program records for the map at
     the same time.
     """
-    its = its_block(layer, block)
-    row = connection.execute(_ROW, its).mappings().first()
+    rows: dict[tuple[int, ...], Row] = {}
+    for layer, block, one in found:
+        its = its_block(layer, block)
+        place = tuple(its.values())
+        row = rows.get(place) or connection.execute(_ROW, its).mappings().first()
+        rows[place] = {
+            **dict(zip(BLOCK, place, strict=True)),
+            **_joined(connection, harvest, day, its, row, block, one),
+        }
+    if rows:
+        connection.execute(_WRITE, list(rows.values()))
+
+
+def _joined(
+    connection: Connection,
+    harvest: int,
+    day: date,
+    its: Row,
+    row: Mapping[Any, Any] | None,
+    block: Block,
+    found: FoundBlock,
+) -> Row:
+    """Records what was found in a block, but for its row. Returns the columns of that, given what the row is
+    now."""
     remembered, told = remember(connection, harvest, its, found)
     counted = found.outcomes if found.is_kept else _only_failed(found.outcomes)
     new = _begun(row, harvest)
@@ -233,11 +332,10 @@ def record(
     failed = won.pop(Outcome.FAILED, 0)
     recovered = new["failing"] & _all_of(won.values())
     new["failing"] = new["failing"] & ~recovered | failed
-    connection.execute(_WRITE, {**{name: its[f"its_{name}"] for name in BLOCK}, **new})
 
     def place_of(bit: int) -> tuple[int, int, int, int]:
         tile = block.tile(bit)
-        return layer, tile.zoom, tile.x, tile.y
+        return its["its_layer"], tile.zoom, tile.x, tile.y
 
     if failed:
         connection.execute(
@@ -255,7 +353,7 @@ def record(
     if recovered:
         connection.execute(_RECOVER, [its_tile(*place_of(bit)) for bit in bits_of(recovered)])
     if not found.is_kept:
-        return
+        return new
     record_versions(
         connection,
         [
@@ -270,14 +368,14 @@ def record(
     ]
     if renewed:
         connection.execute(_RENEW, renewed)
+    return new
 
 
-def _latest(connection: Connection, layer: int, block: Block) -> Sequence[Any]:
-    """Returns the rows of `_LATEST` for the block's 64 places."""
+def _places(layer: int, block: Block) -> Row:
+    """Returns the parameters that name a block and its 64 places."""
     area = block.area
-    place = {"its_layer": layer, "its_zoom": block.zoom, "y_from": area.y_from, "y_to": area.y_to}
     columns = {f"x_{number}": x for number, x in enumerate(area.columns)}
-    return connection.execute(_LATEST, place | columns).all()
+    return {**its_block(layer, block), "y_from": area.y_from, "y_to": area.y_to, **columns}
 
 
 def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
@@ -300,8 +398,8 @@ def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:
     """Writes anew which tiles of the block are present, by their latest versions."""
-    rows = _latest(connection, layer, block)
-    present = mask_of(bit_of(Tile(block.zoom, x, y)) for _, x, y, _, sha1, *_ in rows if sha1 is not None)
+    rows = connection.execute(_PRESENT_TILES, _places(layer, block))
+    present = mask_of(bit_of(Tile(block.zoom, x, y)) for x, y in rows)
     row = {**its_block(layer, block), "now_present": present}
     if connection.execute(_PRESENT, row).rowcount == 0:
         new = {**dict.fromkeys(blocks.c.keys(), 0), "harvest": None, "present": present}

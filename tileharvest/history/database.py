@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -43,18 +44,21 @@ from tileharvest.history.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from sqlalchemy import ColumnElement, Connection, Engine, PoolProxiedConnection, Select, Table
 
-    Work: TypeAlias = Callable[[Connection], None]
+    _Item: TypeAlias = tuple[Callable[[Connection, list[Any]], Sequence[Any]], Any, Future[Any]]
 
 _Result = TypeVar("_Result")
+_Asked = TypeVar("_Asked")
 
-_MOST_WORKS: Final = 100
-"""The most works in one transaction. A work is a batch of one harvest, mostly with few results."""
+_MOST_ITEMS: Final = 100
+"""The most items, such as blocks, in one transaction of a thread."""
+_DELAY: Final = 0.005
+"""Seconds for which the writing thread waits for more items: about as long as a disk takes for a sync."""
 
 
 class History:
@@ -87,10 +91,10 @@ class History:
         write."""
         self.place = place_of(engine.url)
         """Its name in messages."""
-        self.writer = Writer(self.write)
+        self.reader = Batcher("history-reader", self.read)
+        """Looks up tiles for programs with an event loop."""
+        self.writer = Batcher("history-writer", self.write, _DELAY)
         """Writes for programs with an event loop."""
-        self.reader = ThreadPoolExecutor(1, "history-reader")
-        """The thread in which programs with an event loop look up tiles."""
 
     @classmethod
     def open(cls, url: str, *, lock_timeout: float = LOCK_TIMEOUT, patience: float = PATIENCE) -> Self:
@@ -294,7 +298,7 @@ class History:
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""
         self.writer.close()
-        self.reader.shutdown()
+        self.reader.close()
         with self._watching:
             if self._watcher is not None:
                 self._watcher.close()
@@ -375,62 +379,72 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
             yield table, select(table).where(table.c.layer.in_(its_layers))
 
 
-class Writer:
-    """The thread in which the harvests of a process write. It does their works in the order in which they
-    come.
-
-    Works that wait at the same time share a transaction. A transaction ends with a flush of the disk, which
-    takes 1 to 20 ms: if two hundred harvests flushed for themselves, they would wait for each other. There is
-    one thread, because a database file has one writer.
+class Batcher:
+    """A thread in which the harvests of a process read or write. It works in the order in which things come,
+    and does all that waits in one transaction.
     """
 
-    def __init__(self, write: Callable[[Work], None]) -> None:
-        """`write` does a work in a transaction, which is durable when `write` returns."""
-        self._write = write
-        self._waiting: deque[tuple[Work, Future[None]]] = deque()
-        self._thread = ThreadPoolExecutor(1, "history-writer")
+    def __init__(
+        self, name: str, call: Callable[[Callable[[Connection], None]], None], delay: float = 0.0
+    ) -> None:
+        """`call` calls a function in a transaction: `History.read`, or `History.write`. `delay` is the time
+        in seconds for which a transaction waits for more items."""
+        self._call = call
+        self._delay = delay
+        self._waiting: deque[_Item] = deque()
+        self._thread = ThreadPoolExecutor(1, name)
 
-    def submit(self, work: Work) -> Future[None]:
-        """Returns at once with a future. It is done when the work is durable, or has the error.
+    def submit(
+        self, work: Callable[[Connection, list[_Asked]], Sequence[_Result]], item: _Asked
+    ) -> Future[_Result]:
+        """Returns at once with a future of the work's result for this item, or of its error. The work gets
+        all items that it shares a transaction with, and returns a result for each.
 
-        It must be possible to repeat the work. If a transaction of several works fails, each work is done
+        It must be possible to repeat this. If a transaction with several items fails, each item is tried
         again in one of its own, so that no harvest fails by another one's mistake."""
-        future: Future[None] = Future()
-        self._waiting.append((work, future))
-        self._thread.submit(self._write_waiting)
+        future: Future[_Result] = Future()
+        self._waiting.append((work, item, future))
+        self._thread.submit(self._do_waiting)
         return future
 
     def close(self) -> None:
-        """Waits for the submitted works. No more can be submitted afterwards."""
+        """Waits for what was submitted. Nothing more can be submitted afterwards."""
         self._thread.shutdown()
 
-    def _write_waiting(self) -> None:
-        taken = [self._waiting.popleft() for _ in range(min(_MOST_WORKS, len(self._waiting)))]
-        taken = [(work, future) for work, future in taken if future.set_running_or_notify_cancel()]
+    def _do_waiting(self) -> None:
+        # An earlier call may have done this call's item together with others.
+        if self._waiting and self._delay:
+            time.sleep(self._delay)
+        taken = [self._waiting.popleft() for _ in range(min(_MOST_ITEMS, len(self._waiting)))]
+        taken = [one for one in taken if one[-1].set_running_or_notify_cancel()]
         if not taken:
-            # An earlier call has done this work together with others.
             return
-        if len(taken) > 1 and self._write_together([work for work, _ in taken]):
-            for _, future in taken:
-                future.set_result(None)
+        error = self._done(taken)
+        if error is None:
             return
-        for work, future in taken:
-            try:
-                self._write(work)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the work is waited for
-                future.set_exception(error)
-            else:
-                future.set_result(None)
+        for one in taken:
+            if len(taken) > 1:
+                error = self._done([one])
+            if error is not None:
+                one[-1].set_exception(error)
 
-    def _write_together(self, works: list[Work]) -> bool:
-        """Returns whether all of them are durable. Otherwise none is."""
+    def _done(self, taken: list[_Item]) -> BaseException | None:
+        """Returns the error if nothing could be done, or None."""
+        groups: dict[Any, list[_Item]] = {}
+        for one in taken:
+            groups.setdefault(one[0], []).append(one)
+        results: list[tuple[Future[Any], Any]] = []
 
-        def write_all(connection: Connection) -> None:
-            for work in works:
-                work(connection)
+        def do_all(connection: Connection) -> None:
+            results.clear()
+            for work, its in groups.items():
+                found = work(connection, [item for _, item, _ in its])
+                results.extend(zip((future for _, _, future in its), found, strict=True))
 
         try:
-            self._write(write_all)
-        except Exception:  # noqa: BLE001 - whose it is shows when each is written alone
-            return False
-        return True
+            self._call(do_all)
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            return error
+        for future, result in results:
+            future.set_result(result)
+        return None

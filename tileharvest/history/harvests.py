@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, update
 
@@ -98,6 +98,9 @@ _DISTRUSTED: Final = (
     .where(proofs.c.harvest == bindparam("in_harvest"), proofs.c.withdrawn.is_not(None))
 )
 
+Finding: TypeAlias = "tuple[Block, FoundBlock, Cost]"
+"""A block, what was found in it, and what that has cost."""
+
 
 class HarvestRecord:
     """An unfinished harvest. Get it from `begin`.
@@ -132,32 +135,26 @@ class HarvestRecord:
         The id alone is not enough: a history that was restored from a backup gives the same ids again.
         """
 
-    def look_up_block(self, block: Block) -> KnownBlock:
-        """Returns what is known of the block's 64 places, whatever its mask.
+    def look_up_blocks(self, connection: Connection, blocks: Sequence[Block]) -> list[KnownBlock]:
+        """Returns what is known of each block's 64 places, whatever its mask. `History.reader` takes this.
 
         Its cost does not depend on the size of the history. Tiles that this harvest has found gone still have
         their old version.
         """
-        layer = self._layer_ids[block.layer]
-        return self.history.read(lambda connection: look_up(connection, self.id, layer, block), once=True)
+        return [look_up(connection, self.id, self._layer_ids[block.layer], block) for block in blocks]
 
-    def recording_block(
-        self, block: Block, found: FoundBlock, cost: Cost = NO_COST
-    ) -> Callable[[Connection], None]:
-        """Returns a function that records what was found in a block, and its cost, in a transaction that the
-        caller opens. `History.writer` takes it.
+    def record_blocks(self, connection: Connection, found: Sequence[Finding]) -> list[None]:
+        """Records what was found in blocks, and its cost, in a transaction that the caller opens.
+        `History.writer` takes this.
 
         Recording a block again, or the rest of it, changes nothing twice. Costs add up; if the connection to
         a server was lost during the commit, a cost may count twice. `gone` makes no version before `finish`.
-        The function raises HarvestEndedError if the harvest has ended.
+        Raises HarvestEndedError if the harvest has ended.
         """
-        layer = self._layer_ids[block.layer]
-
-        def write(connection: Connection) -> None:
-            self._add_cost(connection, cost, unless_ended=True)
-            record(connection, self.id, self.day, layer, block, found)
-
-        return write
+        self._add_cost(connection, sum((cost for _, _, cost in found), NO_COST), unless_ended=True)
+        blocks = ((self._layer_ids[block.layer], block, one) for block, one, _ in found)
+        record(connection, self.id, self.day, blocks)
+        return [None] * len(found)
 
     def add_cost(self, cost: Cost) -> None:
         """Adds a cost that came with no block, also after the end of the harvest."""

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 from sqlalchemy import bindparam, select, update
 
-from tileharvest.history.change_indexes import IS_TRUSTED
 from tileharvest.history.schema import BLOCK, is_block, replace_into, validators
 from tileharvest.tiles.block import bits_of, mask_of
 from tileharvest.tiles.outcomes import CHANGED, Outcome
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -30,9 +28,6 @@ _READER: Final = msgspec.msgpack.Decoder(Validators)
 _ABSENT: Final = Validator()
 
 _ROW: Final = select(validators).where(is_block(validators))
-_MARKS: Final = select(validators.c.whole, validators.c.packed, IS_TRUSTED.label("is_trusted")).where(
-    is_block(validators), validators.c.there != 0
-)
 _WRITE: Final = replace_into(validators, *BLOCK)
 _LOSE_TRUST: Final = update(validators).where(is_block(validators)).values(whole=bindparam("still_whole"))
 
@@ -48,20 +43,6 @@ def unpack(packed: bytes) -> Validators:
         return _READER.decode(zlib.decompress(packed))
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(f"the validators of a block cannot be read: {error}") from error
-
-
-def marks_of(connection: Connection, harvest: int, its: Row) -> dict[int, RememberedValidator]:
-    """Returns what the walk remembers of a block's tiles, by their bits. `its` are the parameters of
-    `is_block`.
-
-    What this harvest has seen itself is not trusted before its end, and nothing is if it has withdrawn trust
-    in the layer.
-    """
-    row = connection.execute(_MARKS, {**its, "in_layer": its["its_layer"], "in_harvest": harvest}).first()
-    if row is None:
-        return {}
-    whole = row.whole if row.is_trusted else 0
-    return {bit: RememberedValidator(*one, bool(whole >> bit & 1)) for bit, one in unpack(row.packed).items()}
 
 
 def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) -> tuple[int, int]:

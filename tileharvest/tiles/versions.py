@@ -22,7 +22,7 @@ def is_image_name(text: str) -> bool:
     return _SHA1.fullmatch(sha1) is not None and extension in EXTENSIONS
 
 
-class Image(msgspec.Struct, frozen=True):
+class Image(msgspec.Struct, frozen=True, gc=False):
     """The name of the bytes of a version. The store holds the bytes."""
 
     sha1: str
@@ -45,7 +45,7 @@ class Image(msgspec.Struct, frozen=True):
         return f"{self.sha1}.{self.extension}"
 
 
-class Validator(msgspec.Struct, frozen=True):
+class Validator(msgspec.Struct, frozen=True, gc=False):
     """The values by which a server tells one state of a file from another (RFC 9110, section 8.8)."""
 
     etag: str | None = None
@@ -66,7 +66,7 @@ class Validator(msgspec.Struct, frozen=True):
         return {} if self.last_modified is None else {"If-Modified-Since": self.last_modified}
 
 
-class Version(msgspec.Struct, frozen=True):
+class Version(msgspec.Struct, frozen=True, gc=False):
     """A recorded state of a tile. It holds from its day until the day of the next version."""
 
     day: date

@@ -18,7 +18,7 @@ _NOTHING_NEW: Final = Step()
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
-class RememberedValidator(msgspec.Struct, frozen=True):
+class RememberedValidator(msgspec.Struct, frozen=True, gc=False):
     """The remembered part of a tile's last answer."""
 
     etag: str | None

@@ -88,7 +88,7 @@ def test_a_damaged_value_ends_the_harvest_and_no_tile_has_failed(harvested: Stag
     change(harvested.project.database, "UPDATE versions SET day = '202\r-01-01'")
     done = visit(harvested.project, SECOND_DAY)
     assert done.status == 1
-    assert "is damaged (a value cannot be: Invalid isoformat" in done.error
+    assert "is damaged (a value cannot be: " in done.error
     assert {one.outcome for one in found(harvested.project).values()} == {"add"}
     assert json.loads(harvested.project.scrapy("failures", "small", "--json").stdout) == []
     shutil.copy(kept / "history.sqlite", harvested.project.database)
@@ -99,7 +99,7 @@ def test_a_harvest_whose_row_is_damaged_is_not_continued(harvested: Stage) -> No
     change(harvested.project.database, "UPDATE harvests SET started = '20xx', ended = NULL, reason = NULL")
     done = visit(harvested.project, FIRST_DAY)
     assert done.status == 1
-    assert "is damaged (a value cannot be: Invalid isoformat" in done.error
+    assert "is damaged (a value cannot be: " in done.error
 
 
 def change(database: Path, statement: str) -> None:

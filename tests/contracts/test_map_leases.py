@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tileharvest.politeness.lock import Lock
-from tileharvest.queue.map_leases import LocalMapLeases, MapLease
+from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.redis.map_leases import RedisMapLeases, _key
 
 if TYPE_CHECKING:
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """A worker, at a time that the test sets."""
+    """A worker, whose leases are asked in an event loop of its own."""
 
     def __init__(self, leases: MapLeases) -> None:
-        self.leases, self.now = leases, 0.0
+        self.leases = leases
         self.runner = asyncio.Runner()
         self.call("open")
 
@@ -34,14 +33,14 @@ class Worker:
 
         return self.runner.run(called())
 
-    def acquire(self, *names: str) -> MapLease | None:
-        return self.call("acquire", names, self.now)
+    def acquire(self, *names: str) -> str | None:
+        return self.call("acquire", names)
 
     def taken(self, *names: str) -> Sequence[str]:
-        return self.call("taken", names, self.now)
+        return self.call("taken", names)
 
     def close(self) -> None:
-        self.call("close", self.now)
+        self.call("close")
         self.runner.close()
 
 
@@ -67,8 +66,8 @@ def worker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
 
 def test_one_of_several_workers_gets_a_map(worker: Callable[[], Worker]) -> None:
     one, two = worker(), worker()
-    assert one.acquire("a", "b") == MapLease("a", 0)
-    assert two.acquire("a", "b") == MapLease("b", 0)
+    assert one.acquire("a", "b") == "a"
+    assert two.acquire("a", "b") == "b"
     assert two.acquire("a", "b") is None
     assert one.acquire() is None
 
@@ -76,43 +75,37 @@ def test_one_of_several_workers_gets_a_map(worker: Callable[[], Worker]) -> None
 def test_a_map_that_was_released_can_be_acquired_at_once(worker: Callable[[], Worker]) -> None:
     one, two = worker(), worker()
     one.acquire("a")
-    two.call("release", "a", 0.0)
+    two.call("release", "a")
     assert two.acquire("a") is None
-    one.call("release", "a", 0.0)
-    assert two.acquire("a") == MapLease("a", 0)
+    one.call("release", "a")
+    assert two.acquire("a") == "a"
 
 
 def test_a_worker_that_ends_leaves_its_maps(worker: Callable[[], Worker]) -> None:
     one, two = worker(), worker()
     one.acquire("a")
-    one.call("close", 0.0)
-    assert two.acquire("a") == MapLease("a", 0)
+    one.call("close")
+    assert two.acquire("a") == "a"
 
 
-def test_a_map_that_has_failed_is_left_alone_until_its_time_and_the_failures_are_counted(
-    worker: Callable[[], Worker],
-) -> None:
-    one, two = worker(), worker()
-    for failures in range(2):
-        assert one.acquire("a") == MapLease("a", failures)
-        one.call("fail", "a", one.now + 0.2, one.now)
-        assert one.acquire("a") is None
-        if isinstance(two.leases, RedisMapLeases):
-            assert two.acquire("a") is None
-        one.now += 0.2
-        # Redis goes by its own clock.
-        while isinstance(one.leases, RedisMapLeases) and one.call("_ask", "exists", _key("a", "pause")):
-            time.sleep(0.01)
-    assert one.acquire("a") == MapLease("a", 2)
-    one.call("release", "a", one.now)
-    assert one.acquire("a") == MapLease("a", 0)
+def test_over_redis_a_map_that_is_released_with_a_pause_is_left_alone_by_all(redis: RedisServer) -> None:
+    one, two = (Worker(RedisMapLeases({"url": redis.socket_url})) for _ in range(2))
+    one.acquire("failed")
+    one.call("release", "failed", 60.0)
+    assert one.acquire("failed") is two.acquire("failed") is None
+    assert two.taken("failed") == []
+    assert 0 < redis.ask("PTTL", _key("failed")) <= 60_000
+    redis.ask("DEL", _key("failed"))
+    assert two.acquire("failed") == "failed"
+    one.close()
+    two.close()
 
 
 def test_a_lease_in_redis_ends_by_itself_and_is_extended(redis: RedisServer) -> None:
     one = Worker(RedisMapLeases({"url": redis.socket_url}, silent=100.0))
     one.acquire("lasting")
     redis.ask("PEXPIRE", _key("lasting"), 50_000)
-    one.call("extend", 0.0)
+    one.call("extend")
     assert 90_000 < redis.ask("PTTL", _key("lasting")) <= 100_000
     one.close()
     assert redis.ask("EXISTS", _key("lasting")) == 0
@@ -122,9 +115,9 @@ def test_a_map_whose_lease_was_lost_to_another_worker_stays_with_that(redis: Red
     one, two = (Worker(RedisMapLeases({"url": redis.socket_url})) for _ in range(2))
     one.acquire("lost")
     redis.ask("DEL", _key("lost"))
-    assert two.acquire("lost") == MapLease("lost", 0)
-    one.call("extend", 0.0)
-    one.call("release", "lost", 0.0)
+    assert two.acquire("lost") == "lost"
+    one.call("extend")
+    one.call("release", "lost")
     assert one.taken("lost", "free") == ["lost"]
     assert two.taken("lost", "free") == []
     one.close()
@@ -136,8 +129,8 @@ def test_on_one_machine_a_map_whose_queue_is_worked_on_counts_as_leased(tmp_path
     lock = Lock(locks, "a")
     lock.take()
     one = Worker(LocalMapLeases(locks))
-    assert one.acquire("a", "b") == MapLease("b", 0)
+    assert one.acquire("a", "b") == "b"
     lock.drop()
-    assert one.acquire("a", "b") == MapLease("a", 0)
+    assert one.acquire("a", "b") == "a"
     assert one.taken("a", "b") == ()
     one.close()

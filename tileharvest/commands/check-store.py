@@ -133,11 +133,10 @@ async def _maps_at_work(settings: BaseSettings) -> list[str]:
         return [name for name in names if has_local_worker(settings, name)]
     leases = map_leases(settings)
     await leases.open()
-    now = datetime.now(UTC).timestamp()
     try:
-        return list(await leases.taken(names, now))
+        return list(await leases.taken(names))
     finally:
-        await leases.close(now)
+        await leases.close()
 
 
 def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[NamedImage]:

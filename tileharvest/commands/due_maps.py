@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,6 @@ from tileharvest.harvest.due import due, first_day, pause_after
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.map_leases import MapLease
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -106,7 +106,9 @@ class DueMaps:
         self._times: dict[str, Times] = {}
         self._dues: dict[str, Due] = {}
         self._looked: datetime | None = None
-        self._held: dict[str, MapLease] = {}
+        self._held: set[str] = set()
+        self._failed: Counter[str] = Counter()
+        """By map: how often in a row its harvest has failed here."""
         self._held_back: dict[str, datetime] = {}
         """The moments until which maps are left alone that were passed over or have failed here."""
         self._passed_over: dict[str, str] = {}
@@ -139,7 +141,7 @@ class DueMaps:
         if self._signs is not None:
             await cancel(self._signs)
         with suppress(TileHarvestError):
-            await self._leases.close(self._clock().timestamp())
+            await self._leases.close()
 
     async def _give_signs(self) -> None:
         from tileharvest.queue.settings import lease_seconds
@@ -148,7 +150,7 @@ class DueMaps:
         while True:
             await asyncio.sleep(pause)
             with suppress(TileHarvestError):
-                await self._leases.extend(self._clock().timestamp())
+                await self._leases.extend()
 
     async def take(self) -> str | None:
         """Returns a map that is due, or None if there is none. The worker holds the map until `done`.
@@ -194,24 +196,26 @@ class DueMaps:
 
         A failed harvest is tried again later. If the worker is stopping, another worker may do so at once.
         """
-        lease, now = self._held.pop(name), self._clock()
+        now = self._clock()
+        self._held.discard(name)
         self._news.set()
         if status in _SUCCESS or is_stopping:
+            self._failed.pop(name, None)
             await self._release(name)
         else:
             segment = self._times[name].segments.segment_at(None, now) if name in self._times else None
             length = None if segment is None or segment.ends is None else segment.ends - segment.begins
-            again = now + pause_after(lease.failures + 1, length)
+            self._failed[name] += 1
+            again = now + pause_after(self._failed[name], length)
             say(f"map '{name}' is tried again at {self._in_words(name, again)}")
             # If other workers share the map, their lease goes on, and only this worker leaves the map alone.
             self._held_back[name] = again
-            with suppress(TileHarvestError):
-                await self._leases.fail(name, again.timestamp(), now.timestamp())
+            await self._release(name, (again - now).total_seconds())
 
-    async def _release(self, name: str) -> None:
+    async def _release(self, name: str, pause: float = 0.0) -> None:
         # If the queue does not hear of it, it learns so from this worker's silence.
         with suppress(TileHarvestError):
-            await self._leases.release(name, self._clock().timestamp())
+            await self._leases.release(name, pause)
 
     def _in_words(self, name: str, moment: datetime) -> str:
         """Returns the moment in the map's time zone, as text."""
@@ -231,33 +235,34 @@ class DueMaps:
             await self._look(list(self._times), now)
             self._looked = now
         while names := self._candidates(now):
-            lease = await self._leased(names, now.timestamp())
-            if lease is None:
+            name = await self._leased(names)
+            if name is None:
                 return None
             begins = False
             try:
                 # Another worker may have finished the harvest since the last look.
-                await self._look([lease.map], now)
-                begins = lease.map in self._candidates(now) and await self._may_begin(lease.map, now)
+                await self._look([name], now)
+                begins = name in self._candidates(now) and await self._may_begin(name, now)
             finally:
                 if not begins:
-                    await self._release(lease.map)
+                    await self._release(name)
             if begins:
-                self._held[lease.map] = lease
-                return lease.map
+                self._held.add(name)
+                return name
         return None
 
-    async def _leased(self, names: Sequence[str], now: float) -> MapLease | None:
-        """Returns a lease on the first of these maps that is free or has room, or None if there is none."""
+    async def _leased(self, names: Sequence[str]) -> str | None:
+        """Leases the first of these maps that is free or has room, and returns it, or None if there is
+        none."""
         from tileharvest.queue.settings import is_shared, workers_of_all
 
-        lease = await self._leases.acquire(names, now)
-        if lease is not None or not is_shared(self._settings):
-            return lease
-        others = (await self._leases.taken(names, now))[:_JOINED_AT_ONCE]
+        free = await self._leases.acquire(names)
+        if free is not None or not is_shared(self._settings):
+            return free
+        others = (await self._leases.taken(names))[:_JOINED_AT_ONCE]
         for name, workers in (await workers_of_all(self._settings, others)).items():
             if 0 < len(workers) < self._most_workers(name):
-                return MapLease(name, 0)
+                return name
         return None
 
     def _most_workers(self, name: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.queue.map_leases import MapLease
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.redis.link import RedisLink
 
@@ -13,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _MS: Final = 1000
-_REMEMBERED: Final = 24 * 3600
-"""Seconds for which the number of failures in a row is remembered, beyond the time of the next attempt."""
+_NOBODY: Final = b"nobody"
+"""The holder of a map that is left alone for a while."""
 
 
 class RedisMapLeases:
@@ -33,48 +32,36 @@ class RedisMapLeases:
     async def open(self) -> None:
         await self._link.open()
 
-    async def acquire(self, names: Sequence[str], now: float) -> MapLease | None:
+    async def acquire(self, names: Sequence[str]) -> str | None:
         for name in names:
-            if name in self._held or await self._ask("exists", _key(name, "pause")):
-                continue
-            if await self._take(name):
+            if name not in self._held and await self._take(name):
                 self._held.add(name)
-                return MapLease(name, int(await self._ask("get", _key(name, "failures")) or 0))
+                return name
         return None
 
-    async def taken(self, names: Sequence[str], now: float) -> Sequence[str]:
+    async def taken(self, names: Sequence[str]) -> Sequence[str]:
         holders = [await self._ask("get", _key(name)) for name in names]
-        return [
-            name for name, holder in zip(names, holders, strict=True) if holder not in (None, self._worker)
-        ]
+        free = (None, self._worker, _NOBODY)
+        return [name for name, holder in zip(names, holders, strict=True) if holder not in free]
 
-    async def extend(self, now: float) -> None:
+    async def extend(self) -> None:
         for name in list(self._held):
             # A lease that was lost by silence is taken again, unless another worker has it by now.
             await self._take(name)
 
-    async def release(self, name: str, now: float) -> None:
+    async def release(self, name: str, pause: float = 0.0) -> None:
         self._held.discard(name)
-        if await self._has(name):
-            await self._ask("delete", _key(name, "failures"))
+        if not await self._has(name):
+            return
+        if pause > 0:
+            await self._ask("set", _key(name), _NOBODY, px=max(1, int(pause * _MS)))
+        else:
             await self._ask("delete", _key(name))
 
-    async def fail(self, name: str, again: float, now: float) -> None:
-        self._held.discard(name)
-        if await self._has(name):
-            pause = max(1, int((again - now) * _MS))
-            # The pause comes first: no other worker may take the map between.
-            await self._ask("set", _key(name, "pause"), 1, px=pause)
-            await self._ask("incr", _key(name, "failures"))
-            await self._ask("pexpire", _key(name, "failures"), pause + _REMEMBERED * _MS)
-            await self._ask("delete", _key(name))
-
-    async def close(self, now: float) -> None:
-        held, self._held = self._held, set()
+    async def close(self) -> None:
         try:
-            for name in held:
-                if await self._has(name):
-                    await self._ask("delete", _key(name))
+            for name in list(self._held):
+                await self.release(name)
         finally:
             await self._link.close()
 
@@ -92,5 +79,5 @@ class RedisMapLeases:
         return await self._link.attempt(lambda client: getattr(client, command)(*words, **options))
 
 
-def _key(name: str, what: str = "lease") -> str:
-    return f"tileharvest:map {what}:{{{name}}}"
+def _key(name: str) -> str:
+    return f"tileharvest:map lease:{{{name}}}"

@@ -29,7 +29,7 @@ def root(tmp_path: Path) -> Path:
 
 def leftover(root: Path, age: float) -> Path:
     """Returns an unfinished file as a writer leaves it that was killed before the rename."""
-    file = FileStore(root, read_only=True).path(IMAGE)
+    file = FileStore(root).path(IMAGE)
     file.parent.mkdir(parents=True)
     temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
     temporary.write_bytes(BODY[:3])
@@ -65,12 +65,6 @@ def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> N
     with pytest.raises(StoreError, match=r"is damaged, its sha1 is .*: restore it from a backup") as caught:
         store.named(IMAGE.file_name)
     assert not isinstance(caught.value, MissingImageError)
-
-
-def test_read_only_takes_nothing(root: Path) -> None:
-    with pytest.raises(StoreError, match="was opened to be read only; nothing was written"):
-        FileStore(root, read_only=True).put({IMAGE: BODY})
-    assert not root.parent.exists()
 
 
 @pytest.mark.parametrize(("age", "is_kept"), [(LEFTOVER_AGE + 60, False), (LEFTOVER_AGE - 60, True)])

@@ -1,17 +1,21 @@
+"""The store on S3: what it keeps, and one line without secrets for all that goes wrong."""
+
 from __future__ import annotations
 
+import traceback
 from base64 import b64encode
+from datetime import timedelta
 from hashlib import sha1, sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.servers import rules
-from tests.servers.misbehaving import Answer
-from tests.servers.s3 import S3, forwarded
+from tests.servers.misbehaving import Answer, Exchange
+from tests.servers.s3 import KEY_ID, S3, SECRET, forwarded
 from tileharvest.errors import StoreError
 from tileharvest.store.port import MissingImageError
-from tileharvest.store.s3 import S3Store
+from tileharvest.store.s3 import RETRIES, S3Store
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
@@ -20,12 +24,22 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-    from tests.servers.misbehaving import Exchange, Misbehaving, Rule
+    from tests.servers.misbehaving import Misbehaving, Rule
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
-NOT_IMPLEMENTED = b"<Error><Code>NotImplemented</Code><Message>A header is not known here</Message></Error>"
 KEY = f"/tiles/maps/{IMAGE.sha1[:2]}/{IMAGE.sha1}.png"
+TICK = timedelta(milliseconds=1)
+BRISK: dict[str, Any] = {
+    "request": timedelta(seconds=0.2),
+    "retries": RETRIES
+    | {"max_retries": 2, "backoff": {"init_backoff": TICK, "max_backoff": 2 * TICK, "base": 2.0}},
+}
+LOST = "nothing recorded was lost"
+CALLS: dict[str, Callable[[S3Store], object]] = {
+    "put": lambda store: store.put({IMAGE: BODY}),
+    "named": lambda store: store.named(IMAGE.file_name),
+}
 
 
 @pytest.fixture
@@ -33,149 +47,96 @@ def store(s3: S3) -> S3Store:
     return S3Store("tiles", "maps")
 
 
+@pytest.fixture(params=CALLS)
+def call(request: pytest.FixtureRequest) -> Callable[[S3Store], object]:
+    return CALLS[request.param]
+
+
 @pytest.fixture
-def between(
+def site(
     s3: S3, misbehaving: Callable[[Path], Misbehaving], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Misbehaving:
-    """Passes everything on to S3. Stores that are opened from now on use it."""
+    """Passes everything on to S3, unless a test says otherwise. Stores that are opened from now on use it."""
     site = misbehaving(tmp_path)
     site.rule_for_all = forwarded(s3.url)
     monkeypatch.setenv("AWS_ENDPOINT_URL", site.url)
     return site
 
 
-def without_conditions(s3: S3, status: int = 501, words: bytes = b"") -> Rule:
-    """A service that refuses every condition for a put, and otherwise is S3."""
-    hand_on, refusal = forwarded(s3.url), Answer(status, {"Content-Type": "application/xml"}, words)
+def refused(status: int, code: str = "") -> Rule:
+    """Refuses as S3 does, and quotes the key that was used."""
+    text = f"<Error><Code>{code}</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>" if code else ""
+    refusal = Answer(status, {"Content-Type": "application/xml"}, text.encode())
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        if "If-None-Match" in exchange.request.headers:
-            return await exchange.send(refusal)
-        return await hand_on(exchange)
+        return await exchange.send(refusal)
 
     return answer
 
 
-def state(s3: S3) -> tuple[str | None, str | None, bytes]:
-    """Returns a mark of the object that changes when the object is overwritten."""
-    reply = s3.ask("GET", KEY)
-    return reply.headers["Last-Modified"], reply.headers["x-amz-version-id"], reply.body
+def in_turn(first: list[Rule], then: Rule) -> Rule:
+    left = list(first)
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await (left.pop(0) if left else then)(exchange)
+
+    return answer
 
 
-def test_of_a_batch_nothing_further_is_tried_after_an_image_could_not_be_put(
-    store: S3Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried: list[Image] = []
-
-    def put(image: Image, body: bytes) -> bool:
-        tried.append(image)
-        raise StoreError("the service is away")
-
-    monkeypatch.setattr(store, "_put", put)
-    images = {Image(f"{number:040x}", "png", 1): b"x" for number in range(100)}
-    with pytest.raises(StoreError, match="the service is away"):
-        store.put(images)
-    # Those that eight threads had begun.
-    assert len(tried) <= 8
-
-
-def versioned(s3: S3) -> None:
-    """From now on the bucket gives each write a number."""
-    told = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-    assert s3.ask("PUT", "/tiles?versioning", told).status == 200
+def failure(call: Callable[[S3Store], object], store: S3Store) -> str:
+    """Returns the error's line, after a look for secrets in it and in a log of it."""
+    with pytest.raises(StoreError) as caught:
+        call(store)
+    told = "".join(traceback.format_exception(caught.value))
+    assert KEY_ID not in told
+    assert SECRET not in told
+    assert "Debug source" not in told
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 # ------------------------------------------------------------------------------------------ what is kept
 
 
-def test_an_image_is_named_by_its_sha1_below_the_prefix(s3: S3, store: S3Store) -> None:
-    store.put({IMAGE: BODY})
-    assert s3.ask("GET", KEY).body == BODY
-
-
 @pytest.mark.parametrize(
     ("extension", "content_type"), [("png", "image/png"), ("jpg", "image/jpeg"), ("webp", "image/webp")]
 )
-def test_browsers_are_told_what_it_is_and_that_it_never_changes(
+def test_an_image_has_its_name_its_type_and_never_changes(
     s3: S3, store: S3Store, extension: str, content_type: str
 ) -> None:
     store.put({Image(IMAGE.sha1, extension, IMAGE.size): BODY})
-    headers = s3.ask("HEAD", KEY.replace("png", extension)).headers
-    assert headers["Content-Type"] == content_type
-    assert headers["Cache-Control"] == "max-age=31536000, immutable"
+    reply = s3.ask("GET", KEY.replace("png", extension))
+    assert reply.body == BODY
+    assert reply.headers["Content-Type"] == content_type
+    assert reply.headers["Cache-Control"] == "max-age=31536000, immutable"
 
 
-def test_the_service_is_given_checksums_of_the_bytes(between: Misbehaving) -> None:
+def test_the_service_is_given_checksums_of_the_bytes(site: Misbehaving) -> None:
     S3Store("tiles", "maps").put({IMAGE: BODY})
-    (received,) = between.received
+    _, received = site.received
     assert received.headers["x-amz-checksum-sha256"] == b64encode(sha256(BODY).digest()).decode()
     assert received.headers["x-amz-content-sha256"] == sha256(BODY).hexdigest()
 
 
-def test_a_store_to_be_read_only_takes_no_image(s3: S3, store: S3Store) -> None:
-    store.put({IMAGE: BODY})
-    reader = S3Store("tiles", "maps", read_only=True)
-    assert reader.named(IMAGE.file_name) == BODY
-    with pytest.raises(StoreError, match="s3://tiles/maps was opened to be read only; nothing was written"):
-        reader.put({IMAGE: BODY})
-
-
-# ------------------------------------------------------------------------------- never overwritten
-
-
-def test_an_image_that_is_there_is_not_overwritten(s3: S3) -> None:
-    versioned(s3)
+def test_an_image_that_is_there_is_not_written_again(site: Misbehaving) -> None:
     assert S3Store("tiles", "maps").put({IMAGE: BODY})
-    before = state(s3)
     assert not S3Store("tiles", "maps").put({IMAGE: BODY})
-    assert state(s3) == before
+    assert [received.method for received in site.received] == ["HEAD", "PUT", "HEAD"]
 
 
-def test_an_object_of_the_wrong_size_is_reported_and_left_as_it_is(s3: S3, store: S3Store) -> None:
+def test_an_object_of_the_wrong_size_is_written_again(s3: S3, store: S3Store) -> None:
     s3.ask("PUT", KEY, BODY[:2])
-    with pytest.raises(StoreError) as caught:
-        store.put({IMAGE: BODY})
-    assert str(caught.value) == (
-        f"image s3:/{KEY} has 2 bytes instead of {len(BODY)}; nothing was overwritten and nothing recorded"
-        " was lost; delete that object and run again"
-    )
-    assert s3.ask("GET", KEY).body == BODY[:2]
-
-
-def test_a_conflict_with_a_writer_that_came_to_nothing_is_tried_again(s3: S3, between: Misbehaving) -> None:
-    hand_on, conflict = forwarded(s3.url), rules.status(409)
-    left = 1
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        nonlocal left
-        if exchange.request.method == "PUT" and left:
-            left -= 1
-            return await conflict(exchange)
-        return await hand_on(exchange)
-
-    between.rule_for_all = answer
-    assert S3Store("tiles", "maps", pauses=(0.0,)).put({IMAGE: BODY})
+    assert store.put({IMAGE: BODY})
     assert s3.ask("GET", KEY).body == BODY
 
 
-# ----------------------------------------------------------------- services that refuse conditions
-
-
-def test_a_service_that_refuses_conditions_overwrites_nothing(s3: S3, between: Misbehaving) -> None:
-    versioned(s3)
-    between.rule_for_all = without_conditions(s3)
-    S3Store("tiles", "maps").put({IMAGE: BODY})
-    before = state(s3)
-    assert not S3Store("tiles", "maps").put({IMAGE: BODY})
-    assert state(s3) == before
-
-
-def test_that_a_service_refuses_conditions_is_found_out_once(s3: S3, between: Misbehaving) -> None:
-    between.rule_for_all = without_conditions(s3)
-    store = S3Store("tiles")
-    for body in (b"one", b"two", b"three"):
-        store.put({Image(sha1(body).hexdigest(), "png", len(body)): body})
-    assert [received.method for received in between.received] == ["PUT"] + ["HEAD", "PUT"] * 3
+def test_of_a_batch_nothing_further_is_tried_after_an_image_could_not_be_put(site: Misbehaving) -> None:
+    site.rule_for_all = refused(403, "AccessDenied")
+    bodies = [f"image {number}".encode() for number in range(100)]
+    with pytest.raises(StoreError, match="not accepted"):
+        S3Store("tiles").put({Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies})
+    # Those that eight threads had begun.
+    assert len(site.received) <= 8
 
 
 # ------------------------------------------------------------------------------------- what is read
@@ -191,3 +152,104 @@ def test_other_bytes_under_an_image_s_name_are_damage(s3: S3, store: S3Store) ->
     s3.ask("PUT", KEY, BODY[::-1])
     with pytest.raises(StoreError, match=f"is damaged, its sha1 is {sha1(BODY[::-1]).hexdigest()}: restore"):
         store.named(IMAGE.file_name)
+
+
+# -------------------------------------------------------------------------------------- what goes wrong
+
+
+def test_there_is_no_such_bucket(s3: S3, call: Callable[[S3Store], object]) -> None:
+    assert failure(call, S3Store("nowhere", "maps")) == (
+        f"the store s3://nowhere/maps: there is no such bucket (404 NoSuchBucket); {LOST};"
+        " create it or correct TILE_STORE, and run again"
+    )
+
+
+def test_unknown_credentials_are_one_line(s3: S3, call: Callable[[S3Store], object]) -> None:
+    with s3.checking_credentials():
+        assert "the credentials are not accepted (403" in failure(call, S3Store("tiles"))
+
+
+def test_without_credentials_it_says_how_to_give_some(
+    s3: S3, call: Callable[[S3Store], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    assert failure(call, S3Store("tiles", **BRISK)) == (
+        f"the store s3://tiles: there are no credentials; {LOST};"
+        " set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and run again"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "happened", "requests"),
+    [
+        (400, "ExpiredToken", "the credentials are not accepted", 1),
+        (400, "AuthorizationHeaderMalformed", "the bucket is in another region", 1),
+        (403, "QuotaExceeded", "the service has no room left for us", 1),
+        (507, "XMinioStorageFull", "the service has no room left for us", 3),
+        (400, "InvalidRequest", "the service has failed or refused", 1),
+        (500, "InternalError", "the service has failed or refused", 3),
+        (503, "SlowDown", "the service has failed or refused", 3),
+    ],
+)
+def test_a_refusal_is_one_line_at_once_or_after_all_attempts(
+    site: Misbehaving, status: int, code: str, happened: str, requests: int
+) -> None:
+    site.rule_for_all = refused(status, code)
+    line = failure(CALLS["named"], S3Store("tiles", "maps", **BRISK))
+    assert line.startswith(f"the store s3://tiles/maps: {happened} ({status} {code}); {LOST}; ")
+    assert len(site.received) == requests
+
+
+@pytest.mark.parametrize(
+    ("rule", "happened"),
+    [
+        (refused(301), "the bucket is in another region"),
+        (rules.hang(), "the service does not answer"),
+    ],
+)
+def test_without_a_usable_answer_there_is_one_line(
+    site: Misbehaving, call: Callable[[S3Store], object], rule: Rule, happened: str
+) -> None:
+    site.rule_for_all = rule
+    assert f"the store s3://tiles: {happened}; {LOST}; " in failure(call, S3Store("tiles", **BRISK))
+
+
+def test_another_kind_of_server_is_one_line(site: Misbehaving) -> None:
+    site.rule_for_all = rules.status(200)
+    assert "the service has failed or refused; " in failure(CALLS["put"], S3Store("tiles"))
+
+
+def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S3Store], object]) -> None:
+    store = S3Store("tiles", **BRISK)
+    store.put({IMAGE: BODY})
+    site.rule_for_all = in_turn([rules.reset(), refused(503, "SlowDown")], forwarded(s3.url))
+    call(store)
+
+
+def test_an_image_that_breaks_off_is_fetched_again(s3: S3, site: Misbehaving) -> None:
+    body = bytes(range(256)) * 400
+    image = Image(sha1(body).hexdigest(), "png", len(body))
+    store = S3Store("tiles", **BRISK)
+    store.put({image: body})
+    there = s3.ask("HEAD", f"/tiles/{image.sha1[:2]}/{image.file_name}").headers
+    head = {name: there[name] or "" for name in ("Content-Type", "ETag", "Last-Modified")}
+
+    async def broken_off(exchange: Exchange) -> web.StreamResponse:
+        return await rules.broken_off(50_000)(Exchange(exchange.request, Answer(200, head, body)))
+
+    site.rule_for_all = in_turn([broken_off], forwarded(s3.url))
+    assert store.named(image.file_name) == body
+
+
+def test_an_image_whose_answer_is_lost_is_put_again(s3: S3, site: Misbehaving) -> None:
+    hand_on, drop = forwarded(s3.url), rules.reset()
+
+    async def lost(exchange: Exchange) -> web.StreamResponse:
+        await hand_on(exchange)
+        return await drop(exchange)
+
+    site.rule_for_all = in_turn([hand_on, lost], hand_on)
+    store = S3Store("tiles", **BRISK)
+    assert store.put({IMAGE: BODY})
+    assert store.named(IMAGE.file_name) == BODY

@@ -77,9 +77,16 @@ def test_what_may_be_a_password_is_not_repeated(text: str) -> None:
 # ------------------------------------------------------------------------------------- the environment
 
 
-@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"])
 @pytest.mark.parametrize(
-    "address", ["", "s3.example.net", "127.0.0.1:9000", "ftp://a", "https://", "https://a:b", "https://a b"]
+    ("name", "address"),
+    [
+        ("AWS_ENDPOINT_URL", ""),
+        ("AWS_ENDPOINT_URL_S3", "127.0.0.1:9000"),
+        ("AWS_ENDPOINT", "ftp://a"),
+        ("AWS_ENDPOINT", "https://"),
+        ("AWS_ENDPOINT_URL", "https://a:b"),
+        ("AWS_ENDPOINT_URL", "https://a b"),
+    ],
 )
 def test_an_endpoint_that_is_no_address_is_one_line(
     monkeypatch: pytest.MonkeyPatch, name: str, address: str
@@ -97,7 +104,7 @@ def test_an_endpoint_with_a_password_is_refused(monkeypatch: pytest.MonkeyPatch)
     assert PASSWORD not in str(caught.value)
 
 
-@pytest.mark.parametrize("allowed", [None, "", "false", "0"])
+@pytest.mark.parametrize("allowed", [None, "false"])
 def test_an_endpoint_that_is_not_encrypted_must_be_allowed(
     monkeypatch: pytest.MonkeyPatch, allowed: str | None
 ) -> None:
@@ -109,9 +116,14 @@ def test_an_endpoint_that_is_not_encrypted_must_be_allowed(
 
 
 @pytest.mark.parametrize(
-    "name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION"]
+    ("name", "value"),
+    [
+        ("AWS_ACCESS_KEY_ID", f"{PASSWORD}\n"),
+        ("AWS_SECRET_ACCESS_KEY", f"{PASSWORD} "),
+        ("AWS_SESSION_TOKEN", f"{PASSWORD}é"),
+        ("AWS_REGION", f"\t{PASSWORD}"),
+    ],
 )
-@pytest.mark.parametrize("value", [f"{PASSWORD}\n", f"{PASSWORD} ", f"{PASSWORD}é", f"\t{PASSWORD}"])
 def test_what_cannot_be_sent_is_refused_and_not_repeated(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:

@@ -56,11 +56,11 @@ class Command(ProjectCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         from tileharvest.harvest.inventory import Inventory
         from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.settings import open_store_for_reading
+        from tileharvest.store.settings import open_store
 
         settings = self.settings
         with open_history_for_reading(settings) as history:
-            store = open_store_for_reading(settings)
+            store = open_store(settings)
             damage = history.damage()
             if damage and not opts.json:
                 _write_damage(damage)
@@ -108,7 +108,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     """
     from tileharvest.history.recorded_versions import named_images
     from tileharvest.history.settings import open_history_for_reading
-    from tileharvest.store.settings import store_opener
+    from tileharvest.store.settings import open_store
 
     if at_work := asyncio.run(_maps_at_work(settings)):
         raise ConfigurationError(
@@ -120,7 +120,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     # A harvest may have begun and ended since the images were listed.
     with open_history_for_reading(settings) as history:
         old = sorted(set(old) - {one.image.file_name for one in named_images(history)})
-    store_opener(settings)().remove(old)
+    open_store(settings).remove(old)
     return len(old)
 
 

@@ -36,7 +36,7 @@ class Command(ExportCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.difference import LISTS, all_differences, write_difference, write_list
         from tileharvest.export.picture_file import format_of
-        from tileharvest.store.settings import open_store_for_reading
+        from tileharvest.store.settings import open_store
 
         opts.first, opts.last = opts.day1, opts.day2
         paths = [Path(one) for one in opts.file]
@@ -51,7 +51,7 @@ class Command(ExportCommand, ScrapyCommand):
                 )
         with self.excerpt(opts) as excerpt:
             # All pictures are planned before the first file, so that a mistake leaves no file.
-            store = open_store_for_reading(self.settings)
+            store = open_store(self.settings)
             drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
             counts = Counter(one.change.value for one in all_differences(excerpt))
             files: list[dict[str, Any]] = []

@@ -57,7 +57,7 @@ class Command(ExportCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
         from tileharvest.export.film_file import usual_ending
-        from tileharvest.store.settings import open_store_for_reading
+        from tileharvest.store.settings import open_store
 
         with self.excerpt(opts) as excerpt:
             style = FilmStyle(
@@ -71,7 +71,7 @@ class Command(ExportCommand, ScrapyCommand):
             )
             path = Path(opts.file or f"{opts.name}-{excerpt.last}{usual_ending()}")
             film = film_of(excerpt, path, style)
-            store = open_store_for_reading(self.settings)
+            store = open_store(self.settings)
             self.announce(opts, f"{path}: {film.in_words()}")
             with self.watch(opts) as watch:
                 written, damaged = write_film(film, path, store, watch, opts.max_bytes)

@@ -114,7 +114,7 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.history.settings import open_history
-        from tileharvest.store.settings import store_opener
+        from tileharvest.store.settings import open_store
 
         settings, name = self.settings, opts.name
         _refuse_other_options(opts)
@@ -131,7 +131,7 @@ class Command(ProjectCommand, ScrapyCommand):
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
             work = forms[opts.form](settings, described_map(settings, name), opts)
             with shown, open_history(settings) as history:
-                work(history, store_opener(settings)(), shown)
+                work(history, open_store(settings), shown)
         _write(name, shown, as_json=opts.json)
         if shown.unread or shown.missing or shown.counts[Outcome.FAILED]:
             self.exitcode = ExitStatus.FAILED_TILES

@@ -34,12 +34,12 @@ class Command(ExportCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.mosaic import write_mosaic
-        from tileharvest.store.settings import open_store_for_reading
+        from tileharvest.store.settings import open_store
 
         with self.excerpt(opts) as excerpt:
             path = Path(opts.file or f"{opts.name}-{excerpt.last}.png")
             sheet, background = self.picture_of(opts, excerpt, path)
-            store = open_store_for_reading(self.settings)
+            store = open_store(self.settings)
             with self.watch(opts) as watch:
                 written, damaged = write_mosaic(
                     sheet, path, store, watch, background, quality=opts.quality, most_bytes=opts.max_bytes

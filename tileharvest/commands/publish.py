@@ -45,14 +45,14 @@ class Command(ExportCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.published_folder import publish
         from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.settings import open_store_for_reading
+        from tileharvest.store.settings import open_store
 
         name, folder = opts.name, Path(opts.folder)
         with open_history_for_reading(self.settings) as history:
             scope = _scope(self.settings, history, opts)
             self.announce(opts, f"{folder}: {scope.in_words()}")
             with self.watch(opts) as watch:
-                published = publish(scope, folder, open_store_for_reading(self.settings), watch)
+                published = publish(scope, folder, open_store(self.settings), watch)
         result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}
         self.report(opts, result, _in_words(folder, published), published.missing)
 

@@ -36,7 +36,7 @@ class Command(ExportCommand, ScrapyCommand):
         from tileharvest.export.restored_tree import PastSite, restore
         from tileharvest.history.outlines import map_outline
         from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.settings import open_store_for_reading
+        from tileharvest.store.settings import open_store
 
         name, folder = opts.name, Path(opts.folder)
         description = described_map(self.settings, name)
@@ -46,7 +46,7 @@ class Command(ExportCommand, ScrapyCommand):
             past = PastSite.on(history, description, outline, day)
             self.announce(opts, f"{folder}: {name}, {day}: {counted(past.tiles, 'tile')}")
             with self.watch(opts) as watch:
-                restored = restore(past, open_store_for_reading(self.settings), folder, watch)
+                restored = restore(past, open_store(self.settings), folder, watch)
         result = {"map": name, "day": day.isoformat(), "folder": str(folder), **asdict(restored)}
         self.report(opts, result, _in_words(folder, day, restored), restored.missing)
         if not opts.json:

@@ -88,13 +88,13 @@ def viewer_of(
     from tileharvest.pictures.composer import Composer
     from tileharvest.queue.settings import workers_on
     from tileharvest.store.cache import DiskCache
-    from tileharvest.store.settings import open_store_for_reading
+    from tileharvest.store.settings import open_store
     from tileharvest.viewer.application import Application
     from tileharvest.viewer.page_files import page_files
     from tileharvest.viewer.served_maps import ServedMaps
     from tileharvest.viewer.server import parse_ancestors
 
-    store = open_store_for_reading(settings)
+    store = open_store(settings)
     cache = DiskCache(data_folder(settings) / "cache", CACHE_BYTES)
     sites, composer = parse_ancestors(ancestors), Composer(store, cache)
     served = ServedMaps(

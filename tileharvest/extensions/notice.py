@@ -15,7 +15,7 @@ from tileharvest.notices.delivery import in_daemon
 from tileharvest.notices.message import Report, is_wanted
 from tileharvest.notices.settings import wishes_for
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
-from tileharvest.store.settings import open_store_for_reading
+from tileharvest.store.settings import open_store
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -87,7 +87,7 @@ class Notice:
                 harvest.segment.name,
                 wishes,
                 lambda: open_history_for_reading(settings),
-                lambda: open_store_for_reading(settings),
+                lambda: open_store(settings),
                 _SENDING,
             )
 

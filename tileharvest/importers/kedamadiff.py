@@ -28,8 +28,7 @@ from obstore.exceptions import BaseError
 from obstore.store import LocalStore
 
 from tileharvest.errors import ConfigurationError, StoreError, TileHarvestError
-from tileharvest.store.s3 import REQUEST, connected, parse_s3_url
-from tileharvest.store.s3_errors import Refusal
+from tileharvest.store.s3 import connected, failure_line, parse_s3_url
 from tileharvest.tiles.grid import Tile, tile_at
 
 if TYPE_CHECKING:
@@ -48,8 +47,6 @@ _USUAL_ZOOM: Final = -3
 _S3: Final = "s3://"
 _PART: Final = 1 << 20
 """The bytes of a file that are copied at a time."""
-_RETRIES: Final = 4
-"""How often a request to S3 is made again, at growing pauses."""
 _DAY: Final = re.compile(r"\d{8}", re.ASCII)
 _PATH: Final = re.compile(r"(?:_[0-3])+", re.ASCII)
 
@@ -86,7 +83,7 @@ class ArchiveFiles:
         if place.startswith(_S3):
             bucket, prefix = parse_s3_url(place, "the archive's address")
             self._prefix = f"{prefix}/" if prefix else ""
-            self._store = connected(bucket, REQUEST, retries=_RETRIES)
+            self._store = connected(bucket)
             return
         folder = Path(place)
         if not folder.is_dir():
@@ -128,11 +125,10 @@ class ArchiveFiles:
             yield
         except (BaseError, OSError) as error:
             # Obstore's own text may hold secrets of S3. For a folder a fixed hint will do.
-            said = Refusal.of(error).line() if self.place.startswith(_S3) else "check its rights and its disk"
-            failure = StoreError(f"{self.place}/{name} cannot be read: {said}; what was imported is kept")
-        else:
-            return
-        raise failure
+            said = failure_line(error) if self.place.startswith(_S3) else "check its rights and its disk"
+            raise StoreError(
+                f"{self.place}/{name} cannot be read: {said}; what was imported is kept"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

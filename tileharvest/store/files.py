@@ -59,13 +59,11 @@ class FileStore:
     leave temporary files, which `remove` deletes.
     """
 
-    def __init__(self, root: Path, *, read_only: bool = False) -> None:
-        """Touches nothing. A store that is `read_only` takes no images and deletes nothing."""
+    def __init__(self, root: Path) -> None:
+        """Touches nothing."""
         self._root = root
-        self._read_only = read_only
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
-        self._expect_writable()
         for image, body in images.items():
             expect_bytes_of(image, body)
         with _store_errors(self._root):
@@ -81,7 +79,6 @@ class FileStore:
         return new
 
     def mend(self, image: Image, body: bytes) -> bool:
-        self._expect_writable()
         expect_bytes_of(image, body)
         if is_whole(self, image):
             return False
@@ -109,7 +106,6 @@ class FileStore:
                         yield HeldImage(file.name, state.st_size, state.st_mtime)
 
     def remove(self, names: Sequence[str]) -> None:
-        self._expect_writable()
         with _store_errors(self._root):
             for name in names:
                 expect_image_name(name)
@@ -127,10 +123,6 @@ class FileStore:
     def _path(self, name: str) -> str:
         # A text and no Path: making a Path takes as long as reading a small image.
         return f"{self._root}/{name[:2]}/{name}"
-
-    def _expect_writable(self) -> None:
-        if self._read_only:
-            raise StoreError(f"the store {self._root} was opened to be read only; nothing was written")
 
     def _create_folder(self, folder: str) -> None:
         if os.path.isdir(folder):

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import random
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from threading import Event
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import obstore
 import obstore.store
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import BaseError
 
 from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.store.port import (
@@ -26,14 +24,12 @@ from tileharvest.store.port import (
     expect_intact,
     is_whole,
 )
-from tileharvest.store.s3_errors import Refusal
 from tileharvest.tiles.versions import is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Literal
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from obstore.store import ClientConfig, S3Config
+    from obstore.store import ClientConfig, RetryConfig, S3Config
 
     from tileharvest.tiles.versions import Image
 
@@ -49,47 +45,65 @@ _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-_SENT: Final = (
-    *_KEY,
-    "AWS_SESSION_TOKEN",
-    "AWS_TOKEN",
-    "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-)
+_SENT: Final = (*_KEY, "AWS_SESSION_TOKEN", "AWS_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION")
 """The variables that become parts of requests. obstore panics at some characters that cannot be sent."""
-
-_FAILURES: Final = (BaseError, OSError, ValueError)
-"""The errors that obstore raises."""
-
-_Answer = TypeVar("_Answer")
-
 
 CONNECTING: Final = timedelta(seconds=5)
 REQUEST: Final = timedelta(seconds=15)
 """The limit for one request, from connecting to the answer's last byte: enough for 1.8 MB at 1 Mbit/s."""
-
-PAUSES: Final = (0.25, 1.0, 4.0, 10.0)
-"""Seconds before the second attempt, the third and so on. Each pause is shortened at random, by up to a half,
-so that many threads that must slow down do not come back together. With them a call that gets no
-answer ends after 90 s."""
+RETRIES: Final[RetryConfig] = {
+    "max_retries": 4,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(seconds=0.25), "max_backoff": timedelta(seconds=10), "base": 4},
+}
+"""A call that gets no answer ends after 90 s."""
 
 _PUTS_AT_ONCE: Final = 8
-"""The number of images of a batch that are put at the same time. Each waits for the service's answer."""
+"""The number of images of a batch that are put at the same time. Each waits for the service's answers."""
+
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_CODE: Final = re.compile(r"<Code>(\w{1,64})</Code>", re.ASCII)
+_SENTENCES: Final = (
+    # Without credentials obstore asks for some at the metadata service of Amazon's own machines.
+    (
+        r"Error performing [A-Z]+ \S+/latest/(api|meta-data)/",
+        "there are no credentials",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    ),
+    ("<Code>NoSuchBucket", "there is no such bucket", "create it or correct TILE_STORE"),
+    (
+        "<Code>(XMinioStorageFull|XMinioAdminBucketQuotaExceeded|QuotaExceeded)|status code: 507",
+        "the service has no room left for us",
+        "free space or raise the quota",
+    ),
+    (
+        "redirect without LOCATION|<Code>(AuthorizationHeaderMalformed|PermanentRedirect)",
+        "the bucket is in another region",
+        "set AWS_REGION",
+    ),
+    (
+        "status code: 40[13]|<Code>(Expired|Invalid)Token",
+        "the credentials are not accepted",
+        "correct the AWS_... variables and this computer's clock, or allow them to read, write and list",
+    ),
+    (
+        r"HttpError \{\s*kind: (?!Unknown)\w",
+        "the service does not answer",
+        "check AWS_ENDPOINT_URL and the network",
+    ),
+    ("", "the service has failed or refused", "wait a while or check AWS_ENDPOINT_URL"),
+)
+"""By the text of obstore's error: what happened, and what to do next. The first that is found counts.
+
+https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html, and the codes of MinIO and Ceph."""
 
 
 class S3Store:
     """A `TileStore` in a bucket, which must exist.
 
-    S3 keeps an object whole or not at all, and answers when it is durable. Objects are put under the
-    condition that there is none of the same name, so nothing is ever overwritten. Services that refuse the
-    condition are asked first whether the object is there. Then two writers at the same moment may both put
-    it, with the same bytes, and both learn that it is new. The same happens with a service that ignores
-    the condition.
-
-    An object of the wrong size was put by another program. It is reported and not replaced.
-
-    After an error that may pass, a call is tried again, after `PAUSES`. If an image was kept but the answer
-    was lost, the image counts as not new.
+    S3 keeps an object whole or not at all, and answers when it is durable. Each image costs a look whether it
+    is there. Two writers at the same moment may both put it, with the same bytes, and both learn that it is
+    new. obstore repeats what may pass. If an image was kept but the answer was lost, the image counts as new.
 
     Endpoint and credentials come from the environment alone, by the names that Amazon's own tools use.
     Buckets are addressed by path unless AWS_VIRTUAL_HOSTED_STYLE_REQUEST is true. Opening a store asks the
@@ -98,27 +112,15 @@ class S3Store:
     """
 
     def __init__(
-        self,
-        bucket: str,
-        prefix: str = "",
-        *,
-        read_only: bool = False,
-        request: timedelta = REQUEST,
-        pauses: Sequence[float] = PAUSES,
+        self, bucket: str, prefix: str = "", request: timedelta = REQUEST, retries: RetryConfig = RETRIES
     ) -> None:
         """`bucket` and `prefix` are as `parse_s3_url` returns them. Raises ConfigurationError if the
-        environment's settings cannot be used."""
+        environment cannot be used."""
         self._place = f"s3://{bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._read_only = read_only
-        self._pauses = pauses
-        self._objects = connected(bucket, request)
-        self._takes_condition = True
+        self._objects = connected(bucket, request, retries)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
-        self._expect_writable()
-        if len(images) == 1:
-            return {image for image, body in images.items() if self._put(image, body)}
         has_failed = Event()
 
         def put_unless_failed(image: Image, body: bytes) -> bool:
@@ -138,78 +140,53 @@ class S3Store:
     def _put(self, image: Image, body: bytes) -> bool:
         """Keeps the bytes of one image. Returns whether they were not there before."""
         expect_bytes_of(image, body)
-        name = _key(image.file_name)
-        found = self._ask(name, lambda: self._put_once(name, image, body))
-        if found is not None and found != image.size:
-            raise StoreError(
-                f"image {self._place}/{name} has {found} bytes instead of {image.size}; nothing was"
-                " overwritten and nothing recorded was lost; delete that object and run again"
-            )
-        return found is None
+        with self._failing():
+            try:
+                is_there = obstore.head(self._objects, self._key(image.file_name))["size"] == image.size
+            except FileNotFoundError:
+                is_there = False
+            if not is_there:
+                self._write(image, body)
+        return not is_there
 
     def mend(self, image: Image, body: bytes) -> bool:
-        self._expect_writable()
         expect_bytes_of(image, body)
         if is_whole(self, image):
             return False
-        name = _key(image.file_name)
-        self._ask(name, lambda: self._write(name, image, body, "overwrite"))
+        with self._failing():
+            self._write(image, body)
         return True
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)
-        key = _key(name)
-        body = self._ask(key, lambda: bytes(obstore.get(self._objects, self._prefix + key).bytes()))
-        expect_intact(f"{self._place}/{key}", name, body)
+        with self._failing(name):
+            body = bytes(obstore.get(self._objects, self._key(name)).bytes())
+        expect_intact(f"{self._place}/{name[:2]}/{name}", name, body)
         return body
 
     def held(self) -> Iterator[HeldImage]:
-        # One folder after the other, so that a part that fails can be asked for again.
-        for number in range(256):
-            folder = f"{number:02x}"
-            yield from self._ask(f"{folder}/", lambda: self._held_in(folder))  # noqa: B023 - at once
+        with self._failing():
+            for part in obstore.list(self._objects, self._prefix):
+                for one in part:
+                    folder, _, name = one["path"].removeprefix(self._prefix).partition("/")
+                    if is_image_name(name) and folder == name[:2]:
+                        yield HeldImage(name, one["size"], one["last_modified"].timestamp())
 
     def remove(self, names: Sequence[str]) -> None:
-        self._expect_writable()
         for name in names:
             expect_image_name(name)
-        keys = [self._prefix + _key(name) for name in names]
-        if keys:
-            self._ask(_key(names[0]), lambda: obstore.delete(self._objects, keys))
+        if names:
+            with self._failing():
+                obstore.delete(self._objects, [self._key(name) for name in names])
 
-    def _expect_writable(self) -> None:
-        if self._read_only:
-            raise StoreError(f"the store {self._place} was opened to be read only; nothing was written")
+    def _key(self, name: str) -> str:
+        return f"{self._prefix}{name[:2]}/{name}"
 
-    def _put_once(self, name: str, image: Image, body: bytes) -> int | None:
-        """Puts the image, in one attempt. Returns the size of the object that was already there, or None if
-        there was none."""
-        if not self._takes_condition:
-            found = self._size(name)
-            if found is None:
-                self._write(name, image, body, "overwrite")
-            return found
-        try:
-            self._write(name, image, body, "create")
-        except AlreadyExistsError:
-            # obstore also raises this for 409: another writer is putting the object, and may yet fail.
-            found = self._size(name)
-            if found is None:
-                raise
-            return found
-        except BaseError as error:
-            if not Refusal.of(error).of_condition:
-                raise
-            self._takes_condition = False
-            return self._put_once(name, image, body)
-        return None
-
-    def _write(self, name: str, image: Image, body: bytes, mode: Literal["create", "overwrite"]) -> None:
+    def _write(self, image: Image, body: bytes) -> None:
         obstore.put(
             self._objects,
-            self._prefix + name,
+            self._key(image.file_name),
             body,
-            mode=mode,
             attributes={
                 "Content-Type": _CONTENT_TYPES[image.extension],
                 "Cache-Control": _CACHE_CONTROL,
@@ -218,40 +195,30 @@ class S3Store:
             use_multipart=False,
         )
 
-    def _size(self, name: str) -> int | None:
-        try:
-            return obstore.head(self._objects, self._prefix + name)["size"]
-        except FileNotFoundError:
-            return None
+    @contextmanager
+    def _failing(self, name: str | None = None) -> Iterator[None]:
+        """Raises StoreError for what obstore raises, and MissingImageError if the named image is not there.
 
-    def _held_in(self, folder: str) -> list[HeldImage]:
-        found = obstore.list(self._objects, f"{self._prefix}{folder}").collect()
-        held = (
-            HeldImage(one["path"].rpartition("/")[2], one["size"], one["last_modified"].timestamp())
-            for one in found
-        )
-        return [one for one in held if is_image_name(one.name) and one.name.startswith(folder)]
-
-    def _ask(self, name: str, attempt: Callable[[], _Answer]) -> _Answer:
-        """Returns what the attempt returns. Repeats it after errors that may pass. Raises MissingImageError
-        and StoreError.
-
-        Neither error has obstore's error as its cause, because that quotes the service's answer and the
-        endpoint, which may hold secrets.
+        Neither error shows obstore's error, because that quotes the service's answer and the endpoint, which
+        may hold secrets.
         """
-        pauses = iter(self._pauses)
-        while True:
-            try:
-                return attempt()
-            except _FAILURES as error:
-                refusal = Refusal.of(error)
-            pause = next(pauses, None)
-            if pause is None or not refusal.passing:
-                break
-            time.sleep(random.uniform(pause / 2, pause))  # noqa: S311 - no secret
-        if refusal.missing:
-            raise MissingImageError(f"image {self._place}/{name} is missing: restore it from a backup")
-        raise StoreError(f"the store {self._place}: {refusal.line()}")
+        try:
+            yield
+        except (BaseError, OSError, ValueError) as error:
+            if name is not None and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
+                place = f"{self._place}/{name[:2]}/{name}"
+                raise MissingImageError(f"image {place} is missing: restore it from a backup") from None
+            raise StoreError(f"the store {self._place}: {failure_line(error)}") from None
+
+
+def failure_line(error: Exception) -> str:
+    """Returns what happened, what was kept and what to do next after an error of obstore. Unlike the error's
+    own text, it holds no secret."""
+    text = str(error)
+    what, next_step = next(words for pattern, *words in _SENTENCES if re.search(pattern, text))
+    answer = " ".join(found[1] for one in (_STATUS, _CODE) if (found := one.search(text)))
+    happened = f"{what} ({answer})" if answer else what
+    return f"{happened}; nothing recorded was lost; {next_step}, and run again"
 
 
 def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
@@ -274,16 +241,12 @@ def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
     raise ConfigurationError(f"{what} {wrong}: {_EXAMPLE}")
 
 
-def _key(name: str) -> str:
-    return f"{name[:2]}/{name}"
-
-
-def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.store.S3Store:
+def connected(
+    bucket: str, request: timedelta = REQUEST, retries: RetryConfig = RETRIES
+) -> obstore.store.S3Store:
     """Returns a client for the bucket, with the settings of the environment. It asks the service nothing yet.
 
-    `retries` is how often obstore itself repeats a request. That is good enough for reading only: obstore
-    does not repeat a put that was not answered, and it repeats 501 and 507. Raises ConfigurationError for
-    settings that cannot be used. The message does not repeat their values.
+    Raises ConfigurationError for settings that cannot be used. The message does not repeat their values.
     """
     allows_http = os.environ.get("AWS_ALLOW_HTTP", "").strip().lower() in {"1", "true", "on", "yes", "y"}
     for name in _ENDPOINTS:
@@ -303,9 +266,7 @@ def connected(bucket: str, request: timedelta, *, retries: int = 0) -> obstore.s
     # Our error is raised outside of the block. Inside it would have obstore's error, which quotes values, as
     # its context.
     with suppress(BaseError, ValueError):
-        return obstore.store.S3Store(
-            bucket, config=config, client_options=options, retry_config={"max_retries": retries}
-        )
+        return obstore.store.S3Store(bucket, config=config, client_options=options, retry_config=retries)
     raise ConfigurationError(
         "an AWS_... variable in the environment has a value that cannot be; correct or unset it"
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.end_to_end.numbered_maps import DUCKMAP
-from tests.end_to_end.real_maps import ANTWORLD_MAP, MAPCRAFTERS
+from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP, MAPCRAFTERS
 
 if TYPE_CHECKING:
     from tests.end_to_end.project import RecordedVersion

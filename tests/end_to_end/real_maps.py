@@ -9,17 +9,20 @@ import shutil
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
-from tests.end_to_end.rendering import LAYER, Rendering
+from tests.end_to_end.published_maps import ANTWORLD_MAP
 from tests.servers.nginx import LogLine, nginx
 from tests.servers.plain_tiles import plain_tiles
 from tests.servers.published import Step, published, truth
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.end_to_end.published_maps import PublishedMap
+    from tests.end_to_end.rendering import Rendering
 
 ANTWORLD: Final = "antworld"
 ANTWORLD_DEPTH: Final = 7
@@ -31,39 +34,6 @@ SMALL_DAY: Final = "2016-10-06"
 
 
 Made = TypeVar("Made")
-
-
-class DrawnMap(Protocol):
-    """A shared map of any renderer. It can be hashed."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def renderer(self) -> str: ...
-
-    @property
-    def versions(self) -> range | None:
-        """The versions that are harvested in turn. None means all."""
-        ...
-
-    @property
-    def keys(self) -> Mapping[str, Any]:
-        """The keys of its entry in maps.toml besides the address."""
-        ...
-
-    @property
-    def shared(self) -> str:
-        """The name of the shared map, or empty if it is `name`."""
-        ...
-
-    @property
-    def asks_by_get(self) -> bool:
-        """Whether known tiles are asked by GET, too."""
-        ...
-
-    def rendering(self, site: Path) -> Any:
-        """Returns the content of the folder: a `Rendering`, or an object with its methods for tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,37 +126,8 @@ def harvested_small(shared_maps: Path, below: Path) -> Path:
     return made_once(below / SMALL, harvest)
 
 
-@dataclass(frozen=True, slots=True)
-class QuadtreeMap:
-    """A shared map of one layer that is a quadtree."""
-
-    name: str
-    renderer: str
-    layer: str
-    depth: int
-    first_digit: int = 0
-    versions: None = None
-    walk: str = "auto"
-    shared: str = ""
-    asks_by_get: bool = False
-
-    @property
-    def keys(self) -> Mapping[str, Any]:
-        return {"walk": self.walk}
-
-    def rendering(self, site: Path) -> Rendering:
-        return Rendering(site, self.depth, self.layer, self.first_digit)
-
-
-ANTWORLD_MAP: Final = QuadtreeMap(ANTWORLD, "overviewer", LAYER, ANTWORLD_DEPTH)
-MAPCRAFTERS: Final = (
-    QuadtreeMap("jgore43", "mapcrafter", "map_myworld_topdown_day/tl", 6, first_digit=1, walk="full"),
-    QuadtreeMap("richhall", "mapcrafter", "map_backs_DSM/tl", 8, first_digit=1),
-)
-
-
 @cache
-def harvested_versions(shared_maps: Path, below: Path, drawn: DrawnMap) -> list[Harvested]:
+def harvested_versions(shared_maps: Path, below: Path, drawn: PublishedMap) -> list[Harvested]:
     """Harvests the versions in turn in a folder below `below`, once for all processes and tests that ask."""
 
     def harvest(folder: Path) -> list[Harvested]:
@@ -214,7 +155,7 @@ def made_once(folder: Path, make: Callable[[Path], Made]) -> Made:
         return made
 
 
-def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterator[Harvested]:
+def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: PublishedMap) -> Iterator[Harvested]:
     """Publishes each version and harvests it with `scrapy crawl`. The summaries are added later."""
     site = folder / "site"
     project, name = Project(folder), drawn.shared or drawn.name
@@ -250,13 +191,13 @@ def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: DrawnMap) -> Iterat
             )
 
 
-def publish(shared_maps: Path, drawn: DrawnMap, version: int, site: Path) -> Path:
+def publish(shared_maps: Path, drawn: PublishedMap, version: int, site: Path) -> Path:
     """Makes the folder hold a version of the map, and returns it."""
     if drawn.renderer == "xyz":
         return plain_tiles(shared_maps, version, site)
     return published(shared_maps, drawn.name, version, site)
 
 
-def address(url: str, drawn: DrawnMap) -> str:
+def address(url: str, drawn: PublishedMap) -> str:
     """The map's address in maps.toml, on a server."""
     return f"{url}/{{z}}/{{x}}/{{y}}.png" if drawn.renderer == "xyz" else url

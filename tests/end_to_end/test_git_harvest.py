@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, rows
-from tests.end_to_end.numbered_maps import DUCKMAP_ANEW
 from tests.end_to_end.project import LayerTile
-from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, SMALL_DAY, harvested_versions
+from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP_ANEW
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY, harvested_versions
 from tests.servers.git_host import git_host
 from tests.servers.repositories import FastImport, files_of, moment_of
 from tileharvest.errors import ExitStatus
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.project import Project
-    from tests.end_to_end.real_maps import DrawnMap
+    from tests.end_to_end.published_maps import PublishedMap
     from tests.servers.nginx import Nginx
 
 PATIENCE: Final = 240.0
@@ -68,7 +68,7 @@ def host(served: tuple[Nginx, Path]) -> Host:
     ids=lambda drawn: drawn.name,
 )
 def test_the_history_is_that_of_harvests_over_http(
-    drawn: DrawnMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
+    drawn: PublishedMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:
     harvested = harvested_versions(shared_maps, common_folder, drawn)
     project.add_map(drawn.name, URL, git={"url": host.url, "path": "docs"})
@@ -95,7 +95,7 @@ def test_the_history_is_that_of_harvests_over_http(
 
 @pytest.mark.parametrize("drawn", MAPS[1:], ids=lambda drawn: drawn.name)
 def test_a_harvest_goes_on_where_an_import_has_ended_as_harvests_over_http_do(
-    drawn: DrawnMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
+    drawn: PublishedMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:
     """All versions but the last are imported, and the last one is harvested."""
     harvested = harvested_versions(shared_maps, common_folder, drawn)

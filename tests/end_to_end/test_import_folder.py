@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.end_to_end.real_maps import ANTWORLD_MAP, SMALL, harvested_versions
+from tests.end_to_end.published_maps import ANTWORLD_MAP
+from tests.end_to_end.real_maps import SMALL, harvested_versions
 from tests.servers.published import published
 
 if TYPE_CHECKING:

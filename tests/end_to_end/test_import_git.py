@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.end_to_end.project import Project
-    from tests.end_to_end.real_maps import DrawnMap
+    from tests.end_to_end.published_maps import PublishedMap
 
 
 def imported(project: Project, source: Path | str, name: str, *more: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def imported(project: Project, source: Path | str, name: str, *more: str) -> dic
 
 @pytest.mark.parametrize("drawn", MAPS, ids=lambda drawn: drawn.name)
 def test_the_imported_history_is_the_harvested_one(
-    drawn: DrawnMap, project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
+    drawn: PublishedMap, project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
 ) -> None:
     harvested = harvested_versions(shared_maps, common_folder, drawn)
     days = [(one.version, one.day) for one in harvested]

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tileharvest.errors import ConfigurationError, ExitStatus
-from tileharvest.maps.description import TileBounds
+from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import find_map, load_maps
 from tileharvest.tiles.zones import Zone
 
@@ -50,18 +49,6 @@ def test_only_the_url_must_be_given(write):
     assert (second.layers, second.zooms, second.zones) == ((), None, ())
     assert (second.timezone, second.concurrency, second.max_depth) == ("UTC", 4, None)
     assert second.enabled is True
-
-
-def test_bounds_of_plain_tiles_are_degrees_or_tiles(write):
-    text = '[a]\nurl = "http://h/{z}/{x}/{y}"\nsite_zooms = [0, 9]\nbounds = '
-    assert load_maps(write(text + "[5.9, 45, 10.5, 47]"))["a"].bounds == (5.9, 45, 10.5, 47)
-    found = load_maps(write(text + "{zoom = 5, x = [-1, 3], y = [0, 0]}"))["a"]
-    assert found.bounds == TileBounds(zoom=5, x=(-1, 3), y=(0, 0))
-    assert found.site_zooms == (0, 9)
-
-
-def test_maps_come_in_the_order_of_the_file(write):
-    assert list(load_maps(write(WHOLE))) == ["kedama", "second.map"]
 
 
 @pytest.mark.parametrize(
@@ -168,10 +155,6 @@ def test_mistake_in_an_entry_is_one_line_with_file_map_and_key(write, entry, mes
         load_maps(file)
     assert str(raised.value).startswith(f"{file}: map 'my-map': key ")
     assert "\n" not in str(raised.value)
-
-
-def test_mistake_in_configuration_is_a_usage_error():
-    assert ConfigurationError.exit_status is ExitStatus.USAGE
 
 
 def test_key_outside_of_a_map_is_refused(write):

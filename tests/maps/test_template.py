@@ -84,12 +84,6 @@ def test_any_other_address_is_no_tile(url: str) -> None:
     assert Template(f"{HOST}/m/{{z}}/{{x}}/{{y}}.png").place(url) is None
 
 
-def test_numbers_that_stand_twice_must_agree() -> None:
-    template = Template(f"{HOST}/{{z}}/{{x}}/{{z}}-{{y}}.png")
-    assert template.place(f"{HOST}/3/1/3-6.png") == (3, 1, 6)
-    assert template.place(f"{HOST}/3/1/4-6.png") is None
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -105,10 +99,3 @@ def test_numbers_that_stand_twice_must_agree() -> None:
 def test_what_is_no_template_is_told(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Template(text)
-
-
-@pytest.mark.parametrize(
-    ("end", "ending"), [("{y}.png", "png"), ("{y}", ""), ("{y}.vector.pbf?a=.b", "pbf"), ("a.b/{y}", "")]
-)
-def test_the_ending_is_that_of_the_path(end: str, ending: str) -> None:
-    assert Template(f"{HOST}/{{z}}/{{x}}/{end}").ending == ending

@@ -149,12 +149,6 @@ def test_an_interval_has_a_length_names_its_segments_and_comes_again_within_a_da
     assert interval.repeats == (repeats and timedelta(hours=repeats))
 
 
-@pytest.mark.parametrize("text", ["5h", "36h"])
-def test_hours_that_make_no_days_are_at_another_time_each_day(text: str) -> None:
-    with pytest.raises(ValueError, match="at another time each day"):
-        _ = Interval.parse(text).repeats
-
-
 def described(tmp_path: Path, lines: str) -> Any:
     file = tmp_path / "maps.toml"
     file.write_text(f'[m]\nurl = "http://h/"\n{lines}\n')

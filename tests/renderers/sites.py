@@ -71,7 +71,7 @@ class PublishedSite:
         return Fetched(200, file.read_bytes(), url) if file.is_file() else Fetched(404, b"", url)
 
     def probed(self, renderer: str, **keys: Any) -> Site:
-        description = MapDescription(name="m", url=PAGE, **keys)
+        description = MapDescription(**{"name": "m", "url": PAGE, **keys})
         return asyncio.run(RENDERERS[renderer].probe(description, self))  # type: ignore[arg-type]
 
     def images(self) -> set[str]:

@@ -122,17 +122,6 @@ def test_blocks_lie_on_the_tiles_on_which_its_own_page_looks_for_them(x: int, z:
     assert layer.projection.block_at(right, up) == (x, z)
 
 
-def test_a_tile_has_25_children_which_lie_in_it() -> None:
-    pyramid = layer_of().pyramid
-    for above in (Tile.at(-2, -1, 0), Tile.at(-1, 3, -2)):
-        children = pyramid.children(above)
-        expected = [
-            (above.column * 5 + right, above.row * 5 + down) for down in range(5) for right in range(5)
-        ]
-        assert [(child.column, child.row) for child in children] == expected
-        assert {pyramid.parent(child) for child in children} == {above}
-
-
 def test_the_walk_begins_around_the_origin_and_the_start() -> None:
     """The start may lie at the edge of a tile, as the origin does, and the land on the other side of it."""
     layer = layer_of(startPos=[30_000, -13_000])

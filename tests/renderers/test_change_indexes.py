@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -12,8 +10,6 @@ import pytest
 
 from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tests.servers.published import truth
-from tileharvest.errors import SiteError
-from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.renderers.overviewer import parse_config
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.walk.change_index import ChangedGround
@@ -79,14 +75,6 @@ def test_what_cannot_be_read_is_noted_and_the_harvest_does_without_it(
     assert probed.indexes == {}
     assert "layer world: its change index cannot be read: " in probed.notes[-1]
     assert "x0/z0.regions.dat is cut off, damaged or of another form" in probed.notes[-1]
-
-
-def test_regions_of_another_form_are_refused() -> None:
-    whole = b"\n\x00\x00\x0b\x00\x11last-update-times\x00\x00\x10\x00" + struct.pack(">4096i", *range(4096))
-    assert parse_regions(gzip.compress(whole), "x") == tuple(range(4096))
-    for body in (b"", gzip.compress(b"\n\x00\x00"), gzip.compress(whole[:100]), gzip.compress(whole)[:40]):
-        with pytest.raises(SiteError):
-            parse_regions(body, "x")
 
 
 def test_the_tag_of_the_site_stands_in_for_the_time_of_a_tileset() -> None:

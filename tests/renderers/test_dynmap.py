@@ -97,21 +97,6 @@ def test_a_map_by_day_and_by_night_is_two_layers() -> None:
     assert of_config(type="KzedMapType") == of_config(worldtomap=None) == ()
 
 
-@pytest.mark.parametrize("out", [1, 2, 5])
-@pytest.mark.parametrize(("column", "row"), [(0, 0), (-1, 2), (3, -4)])
-def test_children_are_those_that_dynmap_composes_a_tile_of(out: int, column: int, row: int) -> None:
-    """As `processZoomFile` does: (X, Y) and (X + h, Y) above, (X, Y - h) and (X + h, Y - h) below."""
-    (layer,) = of_config()
-    x, y, h = column << out, -(row << out), 1 << (out - 1)
-    zoomed = "z" * (out - 1) + ("_" if out > 1 else "")
-    expected = [
-        f"{TILES}world/flat/{a >> 5}_{b >> 5}/{zoomed}{a}_{b}.png"
-        for a, b in ((x, y), (x + h, y), (x, y - h), (x + h, y - h))
-    ]
-    children = layer.pyramid.children(Tile.at(-out, column, row))
-    assert [layer.addresses.url_of(child) for child in children] == expected
-
-
 def test_names_of_worlds_are_written_as_addresses_are() -> None:
     body = configuration().replace(b'"world"', b'"my world"')
     (layer,) = parse_config(body, TILES, URL)
@@ -177,13 +162,6 @@ def test_a_damaged_configuration_is_refused_with_what_is_wrong(body: bytes, mess
         kept(parse_config(body, TILES, URL))
 
 
-def test_dynmaps_own_server_is_asked_for_one_file(tmp_path: Path) -> None:
-    site = published(tmp_path, {"up/configuration": configuration()})
-    (layer,) = site.probed("dynmap").layers
-    assert layer.addresses.folder == f"{TILES}world/flat"
-    assert site.asked == [f"GET {URL}"]
-
-
 def test_a_standalone_site_names_its_configuration_and_its_tiles(shared_maps: Path, tmp_path: Path) -> None:
     configs = shared_maps / "configs"
     files = {
@@ -224,23 +202,13 @@ def test_a_damaged_file_of_addresses_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "far", "message"),
+    ("wanted", "error", "message"),
     [
-        ("world/flat", False, r"layer 'world/flat'.*mapzoomout"),
-        ("world/flat_day", False, r"layer 'world/flat'.*mapzoomout"),
-        ("world/flat", True, r"layer 'world'.*center"),
+        ("world/flat", SiteError, r"layer 'world'.*center"),
+        ("world_nether/flat", ConfigurationError, r"no layer 'world_nether/flat'; it has: world$"),
     ],
 )
-def test_why_a_layer_by_day_or_its_world_is_refused_is_told_where_it_alone_is_kept(
-    wanted: str, far: bool, message: str
-) -> None:
-    body = configuration(nightandday=True, mapzoomout=99)
-    read = parse_config(body.replace(b"-160.0", b'"far"') if far else body, TILES, URL)
-    with pytest.raises(SiteError, match=message):
-        site_of("dynmap", MapDescription(name="m", url=PAGE, layers=(wanted,)), read, URL)
-
-
-def test_another_world_than_the_refused_one_is_no_layer_of_the_site() -> None:
+def test_a_layer_of_a_refused_world_is_not_lacking(wanted: str, error: type[Exception], message: str) -> None:
     read = parse_config(configuration().replace(b"-160.0", b'"far"'), TILES, URL)
-    with pytest.raises(ConfigurationError, match=r"no layer 'world_nether/flat'; it has: world$"):
-        site_of("dynmap", MapDescription(name="m", url=PAGE, layers=("world_nether/flat",)), read, URL)
+    with pytest.raises(error, match=message):
+        site_of("dynmap", MapDescription(name="m", url=PAGE, layers=(wanted,)), read, URL)

@@ -16,7 +16,6 @@ from tests.fuzz import assert_told, damaged, fuzzed
 from tests.renderers.sites import PAGE
 from tests.renderers.test_bounds import WRITTEN, read
 from tileharvest.errors import ConfigurationError, SiteError, printable
-from tileharvest.politeness.robots import Robots
 from tileharvest.renderers import unmined
 from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.walk.walk import Walk
@@ -82,14 +81,6 @@ def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.Da
     # Half a character has no bytes: no site can send it so.
     files[name] = files[name].encode("utf-8", errors="replace").decode()
     assert_probed(renderer, files)
-
-
-@fuzzed(200)
-@given(st.binary(max_size=200))
-def test_any_bytes_of_other_files(body: bytes) -> None:
-    Robots.of("http://map.example.net", body).allows(PAGE)
-    with pytest.raises(SiteError):
-        parse_regions(body, PAGE)
 
 
 TIMES = struct.pack(">4096i", *range(4096))

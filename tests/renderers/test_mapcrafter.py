@@ -10,7 +10,6 @@ import pytest
 from tests.renderers.sites import PAGE, kept
 from tileharvest.errors import SiteError
 from tileharvest.renderers.mapcrafter import parse_config
-from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,19 +67,6 @@ def test_each_rotation_is_a_layer_with_a_folder_of_its_own() -> None:
     assert [layer.name for layer in layers] == ["m/tl", "m/tr", "m/br", "m/bl"]
     assert [layer.addresses.folder for layer in layers] == [f"{PAGE}{layer.name}" for layer in layers]
     assert [layer.rendered for layer in layers] == [1517115602, None, None, 5]
-
-
-def test_a_tile_size_may_be_a_pair() -> None:
-    (layer,) = of_config(config(tileSize="[288, 288]", rotations="[0]"))
-    assert layer == of_config(config(rotations="[0]"))[0]
-    (layer,) = of_config(config(tileSize="[288, 192]", rotations="[0]"))
-    assert layer.tile_size == (288, 192)
-
-
-def test_a_jpeg_is_asked_for_by_the_ending_that_the_site_writes() -> None:
-    (layer,) = of_config(config(imageFormat='"jpeg"', rotations="[0]"))
-    assert layer.image_extension == "jpg"
-    assert layer.addresses.url_of(Tile(0, 1, 1)).endswith(".jpeg")
 
 
 def test_a_map_that_was_never_rendered_has_no_layers() -> None:

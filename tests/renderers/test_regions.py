@@ -47,17 +47,6 @@ def pl3xmap(**keys: Any) -> dict[str, Any]:
     return {"worldSettings": [world], "format": "png"} | keys
 
 
-@duckmap
-def test_each_world_of_squaremap_is_a_layer(site: PublishedSite) -> None:
-    layers = site.probed("squaremap").layers
-    names = ["minecraft_overworld", "minecraft_the_end", "minecraft_the_nether"]
-    assert [layer.name for layer in layers] == names
-    overworld = layers[0]
-    assert (overworld.depth, overworld.tile_size, overworld.image_extension) == (4, (512, 512), "png")
-    assert overworld.spawn == (-399, 64, 78)
-    assert overworld.addresses.url_of(Tile.at(0, -9, 4)) == f"{PAGE}tiles/minecraft_overworld/3/-9_4.png"
-
-
 @sbatserver
 def test_each_renderer_of_a_world_of_pl3xmap_is_a_layer(site: PublishedSite) -> None:
     layers = site.probed("pl3xmap").layers

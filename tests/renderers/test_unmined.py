@@ -56,20 +56,6 @@ def test_real_properties_have_the_values_that_the_file_shows(shared_maps: Path, 
     assert layer.depth == 11
 
 
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_real_bitmaps_name_every_tile_that_is_published_and_no_other_below_one(
-    shared_maps: Path, tmp_path: Path, version: int
-) -> None:
-    site = of_map(shared_maps, "helmetgreen", version, tmp_path)
-    layer = layer_of(site)
-    published = {layer.addresses.tile_of(url): url for url in site.images()}
-    for tile in published:
-        assert tile is not None
-        assert tile in layer.pyramid.there
-        below = layer.pyramid.children(tile) if tile.zoom < 0 else ()
-        assert set(below) <= published.keys()
-
-
 @pytest.mark.parametrize("image_format", ["png", "jpeg", "webp"])
 @pytest.mark.parametrize(("min_zoom", "max_zoom"), [(-6, 0), (-1, 0), (0, 0), (-4, -2)])
 def test_a_walk_names_the_tiles_that_the_sites_own_page_asks_for(
@@ -98,13 +84,6 @@ def test_a_tile_keeps_its_name_whatever_zooms_an_export_has(tmp_path: Path) -> N
     assert flat.addresses.tile_of(url) == deep.addresses.tile_of(url) == Tile.at(-5, 33, 5)
     assert flat.projection == deep.projection
     assert flat.depth < deep.depth
-
-
-def test_a_far_region_costs_no_more_than_a_near_one(tmp_path: Path) -> None:
-    """Somebody was at the world's end. Between lie 30 million blocks that nobody asks for."""
-    regions = {(0, 0), (58_593, -58_594)}
-    site = drawn(tmp_path, range(-1, 1), regions, properties(-1))
-    assert named(layer_of(site)) == site.images()
 
 
 def test_an_old_export_lists_its_regions_one_by_one() -> None:

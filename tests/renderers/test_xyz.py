@@ -85,13 +85,6 @@ def test_a_place_lies_on_the_tile_that_the_formula_names(place: str, zoom: int) 
     assert degrees(atan(sinh(radians(-back_south)))) == pytest.approx(north, abs=1e-6)
 
 
-@pytest.mark.parametrize("zoom", [0, 4, 9])
-def test_bounds_have_the_tiles_of_their_corners(zoom: int) -> None:
-    west, south, east, north = SWITZERLAND
-    (left, top), (right, bottom) = formula(west, north, zoom), formula(east, south, zoom)
-    assert bounds_at(SWITZERLAND, zoom) == (left, right, top, bottom)
-
-
 @pytest.mark.parametrize(
     ("bounds", "zoom", "expected"),
     [
@@ -123,13 +116,6 @@ def test_bounds_in_tiles_are_those_tiles_and_lie_nowhere_on_earth() -> None:
     assert first == {f"https://tiles.example.net/snow/2/{x}/{y}.png" for x in range(-2, 2) for y in (-1, 0)}
     assert len(found.pyramid.range_at(0)) == 64 * 8
     assert found.projection is None
-
-
-def test_of_several_hosts_the_first_is_asked_and_its_name_is_the_maps() -> None:
-    entry = {"bounds": SWITZERLAND, "site_zooms": (4, 9)}
-    url = "https://{s}.example.net/{z}/{x}/{y}.png"
-    assert layer(url, **entry).host == "a.example.net"
-    assert MapDescription(name="m", url=url, **entry).host == "a.example.net"
 
 
 @pytest.mark.parametrize(
@@ -170,6 +156,7 @@ def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
             r"the 268,435,456 tiles of zoom 14, .* by .* or by zones, .* site_zooms = \[11, 16\]",
         ),
         ({"site_zooms": (0, 3), "bounds": TileBounds(zoom=5, x=(0, 1), y=(0, 1))}, "no deeper one than 3"),
+        ({"url": "https://h/{x}/{y}.png"}, r"has no \{z\}, so it is a canvas .* write how many tiles"),
     ],
 )
 def test_without_bounds_and_zooms_it_refuses_and_says_why(keys: dict[str, Any], message: str) -> None:
@@ -271,10 +258,6 @@ def test_an_address_without_a_zoom_is_a_canvas_of_one_zoom() -> None:
     assert found.projection.block_at(3, -1) == (1500, 500)
 
 
-def test_the_size_of_its_tiles_may_be_learnt_from_the_first_image() -> None:
-    assert not layer(CANVAS, canvas=Canvas(tiles=(4, 4))).tells_size
-
-
 def test_wplace_is_known_by_its_host_and_lies_on_the_earth() -> None:
     url = "https://backend.wplace.live/files/s0/tiles/{x}/{y}.png"
     found = layer(url)
@@ -288,8 +271,3 @@ def test_a_canvas_that_no_walk_could_go_through_is_refused_unless_zones_keep_a_p
     assert layer(CANVAS, canvas=larger, zones=(ZONE,)).depth == 1
     with pytest.raises(ConfigurationError, match=r"would begin with the 4,196,352 tiles .* or by zones"):
         layer(CANVAS, canvas=larger)
-
-
-def test_a_canvas_of_unknown_size_is_refused_with_what_to_write() -> None:
-    with pytest.raises(ConfigurationError, match=r"has no \{z\}, so it is a canvas .* write how many tiles"):
-        layer(CANVAS)

@@ -10,12 +10,6 @@ It follows files of BlueMap-Minecraft/BlueMap below
   (50-76);
 - `FileRequestHandler.java` at 75a5864: methods other than GET are 400 (55-56), missing files 404 (98-100),
   and others have ETag and Last-Modified (136-143).
-
-With `version=4` it follows
-`BlueMapCommon/src/main/java/de/bluecolored/bluemap/common/web/MapStorageRequestHandler.java`: at commit
-03f58c7 ETag (`calculateETag`, 149-151), If-None-Match (86-93) and both validators (107-114). There a missing
-tile is 200 with the body `{}` (144-146). The 204 of version 4, in its `handle`, has no line here: no commit
-that has it was found.
 """
 
 from __future__ import annotations
@@ -50,7 +44,6 @@ class OwnServer:
     """A running server."""
 
     folder: Path
-    version: int
     port: int = 0
     asked: list[Asked] = field(default_factory=list)
 
@@ -61,9 +54,9 @@ class OwnServer:
 
 
 @contextmanager
-def own_server(folder: Path, *, version: int = 5) -> Iterator[OwnServer]:
+def own_server(folder: Path) -> Iterator[OwnServer]:
     """Serves `folder` on a free loopback port until the block ends."""
-    server = OwnServer(folder, version)
+    server = OwnServer(folder)
 
     class Handler(_Handler):
         own = server
@@ -103,17 +96,9 @@ class _Handler(BaseHTTPRequestHandler):
         file = self.own.folder / path
         is_tile = _TILE.fullmatch(inner) is not None
         if not (is_tile or inner == "settings.json") or not file.is_file():
-            self._missing(204 if is_tile or self.own.version < 5 else 404)
+            self._missing(204 if is_tile else 404)
             return
         headers = {"Content-Type": "image/png" if is_tile else "application/json"}
-        if is_tile and self.own.version < 5:
-            # `calculateETag`: without quotes.
-            state = file.stat()
-            tag = f"{state.st_size:x}{hash(path) & 0xFFFFFFFF:x}{int(state.st_mtime * 1000):x}"
-            if self.headers["If-None-Match"] == tag:
-                self._answer(304, {}, None)
-                return
-            headers |= {"ETag": tag, "Last-Modified": formatdate(state.st_mtime, usegmt=True)}
         self._answer(200, headers | {"Cache-Control": "public, max-age=86400"}, file.read_bytes())
 
     def _file(self, path: str) -> None:

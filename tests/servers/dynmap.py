@@ -1,9 +1,9 @@
-"""Rules by which a `misbehaving` server answers as Dynmap's own server and its scripts do.
+"""A rule by which a `misbehaving` server answers as Dynmap's own server does.
 
 The folder is that of a published map, whose tiles are as `FileTreeMapStorage.java` writes them. Lines are
 those of webbukkit/dynmap: below `DynmapCore/src/main/java/org/dynmap/` of
 `servlet/MapStorageResourceHandler.java` at commit 460e6f9 and of `storage/filetree/FileTreeMapStorage.java`
-at 076fada; and of `DynmapCore/src/main/resources/extracted/web/standalone/MySQL_tiles.php` at 014760d.
+at 076fada.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Exchange, Rule
 
 CONFIGURATION: Final = "up/configuration"
-BLANK_FILE: Final = "/images/blank.png"
-SCRIPT: Final = "standalone/MySQL_tiles.php"
 _MOST_OUT: Final = 16
 
 
@@ -49,14 +47,13 @@ def hash_of(tile: Path) -> int:
     return zlib.crc32(drawn_last.read_bytes())
 
 
-def own_server(folder: Path, *, sends_hashes: bool = True) -> Rule:
+def own_server(folder: Path) -> Rule:
     """Answers as `MapStorageResourceHandler.java` does.
 
     - A tile has Last-Modified, Content-Length (120-126) and its hash as the ETag (99-107). If-None-Match must
       equal that to be answered by 304 (108-112); If-Modified-Since is not looked at.
     - A missing one is 200, a blank image (113-119), with the ETag `"305419896"` (`blankpnghash`, 31 and
-      101-103). Older servers, which do not look at If-None-Match either, send it without
-      (`sends_hashes=False`; 95-100 at commit 1de0f66).
+      101-103).
     """
     missing = blank()
 
@@ -69,44 +66,12 @@ def own_server(folder: Path, *, sends_hashes: bool = True) -> Rule:
             return await exchange.send(Answer(404, {}))
         headers = {"Cache-Control": "max-age=0,must-revalidate", "Content-Type": "image/png"}
         if not file.is_file():
-            if sends_hashes:
-                headers["ETag"] = '"305419896"'
+            headers["ETag"] = '"305419896"'
             return await exchange.send(Answer(200, headers, missing))
         headers["ETag"] = f'"{hash_of(file)}"'
-        if sends_hashes and exchange.request.headers.get("If-None-Match") == headers["ETag"]:
+        if exchange.request.headers.get("If-None-Match") == headers["ETag"]:
             return await exchange.send(Answer(304, {}))
         headers["Last-Modified"] = formatdate(file.stat().st_mtime, usegmt=True)
         return await exchange.send(Answer(200, headers, file.read_bytes()))
-
-    return answer
-
-
-def scripts(folder: Path) -> Rule:
-    """Answers as `MySQL_tiles.php` and `MySQL_configuration.php` do, beside what `generateConfigJS` writes.
-
-    - A tile has Last-Modified and its hash, which is the row's own, between single quotes as the ETag
-      (`MySQL_tiles.php` 88-96). No header of the request is looked at.
-    - Whoever asks for a missing one is sent to `../images/blank.png` (97-99).
-    """
-    urls = f"configuration: 'standalone/MySQL_configuration.php', tiles: '{SCRIPT}?tile='"
-    addresses = f"var config = {{\n url : {{ {urls} }}\n}};\n"
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        if exchange.path == "/standalone/config.js":
-            return await exchange.send(Answer(200, {"Content-Type": "text/javascript"}, addresses.encode()))
-        if exchange.path == "/standalone/MySQL_configuration.php":
-            body = (folder / CONFIGURATION).read_bytes()
-            return await exchange.send(Answer(200, {"Content-Type": "application/json"}, body))
-        if exchange.path == BLANK_FILE:
-            return await exchange.send(Answer(200, {"Content-Type": "image/png", "ETag": '"5f-1"'}, blank()))
-        if exchange.path != f"/{SCRIPT}":
-            return await exchange.send(Answer(404, {}))
-        file = folder / "tiles" / exchange.request.query["tile"]
-        if not file.is_file():
-            return await exchange.send(Answer(302, {"Location": "../images/blank.png"}))
-        body = file.read_bytes()
-        modified = formatdate(file.stat().st_mtime, usegmt=True)
-        headers = {"Content-Type": "image/png", "ETag": f"'{zlib.crc32(body)}'", "Last-Modified": modified}
-        return await exchange.send(Answer(200, headers, body))
 
     return answer

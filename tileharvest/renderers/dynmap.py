@@ -230,8 +230,6 @@ def parse_config(body: bytes, tiles: str, url: str) -> ReadLayers:
                 name = f"{named}/{its.get('name') or its.get('prefix')}"
                 with layers.reading(name):
                     layers += _layers(world, converted(described, _Map), tiles)
-                if its.get("nightandday") and name in layers.refused:
-                    layers.refuse(f"{name}_day", layers.refused[name])
     return layers
 
 

@@ -115,11 +115,8 @@ class ReadLayers(list[Layer]):
                     if layer.name in {other.name for other in self[:before]}:
                         raise ValueError("the site names it twice")
         except SiteError as error:
-            self.refuse(str(name), str(error))
+            self.refused.setdefault(str(name), str(error))
             del self[before:]
-
-    def refuse(self, name: str, why: str) -> None:
-        self.refused.setdefault(name, why)
 
 
 def _check_tiles(layer: Layer) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
-from tileharvest.errors import ExitStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,25 +48,3 @@ def test_every_tile_is_asked_once_and_what_is_known_later_on(
     project.crawl(SMALL, "2016-10-07")
     known = {("GET", 304): there} if "check" in keys else {("HEAD", 200): there}
     assert asked(server) == {**known, ("HEAD", 404): missing}
-
-
-@pytest.mark.parametrize("keys", [{}, {"check": "conditional"}], ids=["head", "conditional"])
-def test_a_first_harvest_of_several_segments_asks_for_what_is_not_known_by_get(
-    project: Project, site: tuple[Rendering, Nginx], keys: dict[str, Any]
-) -> None:
-    """A budget ends its first day. On the second what was found is known, and the rest is not."""
-    rendering, server = site
-    project.add_map(SMALL, server.url, walk="full", **keys)
-    there, missing = len(rendering.images()), len(rendering.missing_tiles())
-    spent = project.crawl(SMALL, "2016-10-06", "-s", 'BUDGET={"requests": 20}', check=False)
-    assert spent.returncode == ExitStatus.BUDGET
-    known = len(project.versions())
-    assert 0 < known < there
-    server.clear_log()
-    project.crawl(SMALL, "2016-10-07")
-    again = {("GET", 304): known} if "check" in keys else {("HEAD", 200): known}
-    assert asked(server) == {**again, ("GET", 200): there - known, ("GET", 404): missing}
-    server.clear_log()
-    # The map is harvested now: what is not known are empty places.
-    project.crawl(SMALL, "2016-10-08")
-    assert asked(server)["HEAD", 404] == missing

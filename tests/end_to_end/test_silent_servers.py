@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, address, staged
 from tests.servers import rules
 from tests.servers.postgresql import postgresql_server
-from tests.servers.s3 import lead_to
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from aiohttp import web
 
     from tests.end_to_end.forking import Forked
@@ -51,13 +48,3 @@ def test_a_harvest_says_that_it_waits_for_a_silent_database_and_goes_on_with_it(
             process.communicate(timeout=240)
             assert process.wait() == 0
         assert server.ask("SELECT count(*) FROM versions", name) == [(20,)]
-
-
-def test_a_harvest_says_that_it_waits_for_a_silent_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TILE_STORE", "s3://tiles/maps")
-    with staged(tmp_path) as stage, socket.create_server(("127.0.0.1", 0)) as silent:
-        lead_to("http://{}:{}".format(*silent.getsockname()), monkeypatch)
-        with stage.project.running(*CRAWL) as process:
-            assert wait_told(process, "the store") == "; no end is known"

@@ -51,21 +51,14 @@ def with_layers(stage: Stage, *layers: str) -> Iterator[Misbehaving]:
         yield other
 
 
-def test_all_tiles_of_a_map_lie_on_another_host(stage: Stage) -> None:
+@pytest.mark.parametrize("layers", [(FAR,), (LAYER, FAR)], ids=["all tiles", "some tiles"])
+def test_tiles_of_a_map_that_lie_on_another_host_keep_its_limits(
+    stage: Stage, layers: tuple[str, ...]
+) -> None:
     slow = Slow(0.05)
-    with with_layers(stage, FAR) as other:
+    with with_layers(stage, *layers) as other:
         other.rule_for_all = tiles_only(slow)
-        assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+        assert visit(stage.project, FIRST_DAY).counts == {"add": 20 * len(layers)}
         assert [request.path for request in other.received].count("/robots.txt") == 1
-        assert len(other.received) == 21
-    assert not any(request.path.endswith(".png") for request in stage.site.received)
-    assert slow.most == 1
-
-
-def test_some_tiles_of_a_map_lie_on_another_host(stage: Stage) -> None:
-    slow = Slow(0.05)
-    with with_layers(stage, LAYER, FAR) as other:
-        other.rule_for_all = tiles_only(slow)
-        assert visit(stage.project, FIRST_DAY).counts == {"add": 40}
         assert len(other.received) == 21
     assert slow.most == 1

@@ -52,16 +52,6 @@ def test_no_two_starts_are_closer_than_any_limit_allows(
     assert all(later - earlier >= 0.25 - EXACT for earlier, later in pairwise(of_map))
 
 
-def test_starts_are_reserved_up_to_the_horizon() -> None:
-    found, changed = reserve({}, [limit(0.05)], 64, NOW)
-    assert found.number == 1 + round(HORIZON / 0.05)
-    assert changed == {"host": pytest.approx(NOW + HORIZON)}
-
-
-def test_nothing_is_reserved_beyond_the_horizon_and_it_is_told_when_to_ask_again() -> None:
-    assert reserve({"host": NOW - 2}, [limit(3)], 1, NOW) == ((NOW + 1, 3, 0), {})
-
-
 def own(worker: int, places: int = 0, name: str = "m", *, is_busy: bool = True) -> Share:
     return Share(str(worker), name, places, is_busy)
 

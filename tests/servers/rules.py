@@ -166,25 +166,6 @@ def without_etag() -> Rule:
     return headers(ETag=None)
 
 
-def without_validators() -> Rule:
-    return headers(ETag=None, Last_Modified=None)
-
-
-def weak_etag() -> Rule:
-    """Marks the file's own ETag as weak, as servers do that compress."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        etag = exchange.proper.headers.get("ETag")
-        return await (exchange.send_properly() if etag is None else headers(ETag=f"W/{etag}")(exchange))
-
-    return answer
-
-
-def head_with_another_etag() -> Rule:
-    """Gives HEAD another ETag than GET, as in a pool of servers with clocks of their own."""
-    return only("HEAD", headers(ETag='"of-another-server"'))
-
-
 def hang() -> Rule:
     """Keeps the connection open and never answers."""
 

@@ -48,10 +48,10 @@ class HostHealth:
     asked for anything else. It is down when a probe gets no answer either. If the first probe is answered,
     not the host has failed but the requests: then the next doubt needs twice as many failures.
 
-    403 counts as a failure if the host has answered something well before. Many in a row may be a rate limit.
-    The first probe then comes at once, and asks for what was answered well: if that is refused, too, it is a
-    limit. After each limit the host is asked more slowly. So it is if it refuses a tenth of its requests, and
-    either says by 429 that this is a limit or was found to limit us before.
+    A refusal counts as a failure if the host has answered something well before. Many in a row may be a rate
+    limit. The first probe then comes at once, and asks for what was answered well: if that is refused, too,
+    it is a limit. After each limit the host is asked more slowly. So it is if it refuses a tenth of its
+    requests, and either says by 429 that this is a limit or was found to limit us before.
 
     Times are seconds on one clock of the caller.
     """
@@ -60,41 +60,39 @@ class HostHealth:
         self._limits = limits
         self._failures_to_doubt = limits.failures
         self._failures = 0
-        self._since = 0.0
-        self._is_confirmed = False
-        """Whether the doubt has another ground than failures in a row: a probe, or another worker."""
-        self._pause = limits.pause
-        self._refusals = 0
+        self._since = self._pause = 0.0
+        self._rests = 0
         """The rests in a row after refusals, without a good answer in between."""
         self._refused = 0
         """The requests that were refused since the pace last changed."""
         self._paced = (0, 0.0)
-        """The numbers of requests and of seconds at the last refusal."""
+        """The numbers of requests and of seconds when the pace last changed."""
         self.spacing = 0.0
         """The least seconds between two requests. It is 0 until the host refuses more."""
         self.is_refusing = False
-        """Whether the host is doubted because it answers 403."""
+        """Whether the host is doubted because it refuses requests."""
         self.is_doubted = False
         """Whether the host is doubted or down."""
         self.is_down = False
+        self.is_doubted_by_others = False
+        """Whether another worker makes the probe."""
 
-    def failed(self, now: float) -> bool:
+    def failed(self, now: float, *, is_refusal: bool = False) -> bool:
         """Notes that a request got no usable answer. Returns whether this makes the host doubted."""
         self._failures += 1
+        self._refused += is_refusal
         if self.is_doubted or self._failures < self._failures_to_doubt:
             return False
-        self.is_doubted = True
-        self._since, self._pause = now, self._limits.pause
+        self.is_doubted, self.is_refusing, self._since = True, is_refusal, now
+        self._pause = 0.0 if is_refusal else self._limits.pause
         return True
 
-    def refused(self, now: float) -> bool:
-        """Notes that a request got 403 from a host that has answered well before. Returns whether this makes
-        the host doubted."""
-        self._refused += 1
-        is_new = self.failed(now)
-        if is_new:
-            self.is_refusing, self._pause = True, 0.0
-        return is_new
+    def answered(self, *, well: bool = False) -> None:
+        """Notes that a request got any answer, or a good one (`well`). This does not end a doubt, because the
+        request may have started before it."""
+        self._failures = 0
+        if well:
+            self._rests = 0
 
     def refuses_many(self, requests: int) -> bool:
         """Returns whether the host refuses too many of the requests at its present pace. `requests` were made
@@ -108,59 +106,34 @@ class HostHealth:
         is_trusted = self._failures_to_doubt > self._limits.failures
         return self.spacing > 0 or (attempt == 1 and not is_trusted)
 
-    def answered(self, *, well: bool = False) -> None:
-        """Notes that a request got any answer, or a good one (`well`). This does not end a doubt, because the
-        request may have started before it."""
-        self._failures = 0
-        if well:
-            self._refusals = 0
-
     def slow_down(self, requests: int, seconds: float) -> bool:
-        """Makes the host's pace slower than it was since the last refusal. `requests` were made in `seconds`
+        """Makes the host's pace slower than it was since it last changed. `requests` were made in `seconds`
         of work, both since the crawl began. Returns False if a slower pace does not help."""
         made, took = requests - self._paced[0], seconds - self._paced[1]
         self._paced, self._refused = (requests, seconds), 0
         self.spacing = SLOWER * max(self.spacing, took / max(1, made))
-        self._refusals += 1
-        return self._refusals <= MOST_REFUSALS
+        self._rests += 1
+        return self._rests <= MOST_REFUSALS
 
     def next_pause(self, now: float) -> float:
         """Returns the seconds until the next probe, twice as many each time. The last probe is made when
         patience ends."""
-        pause = self.following_pause(now)
-        self._pause = min(2 * self._pause or self._limits.pause, self._limits.longest_pause)
-        return pause
-
-    def asked_to_wait(self, seconds: float) -> None:
-        """Makes the next pause at least as long as the host has asked for."""
-        self._pause = max(self._pause, seconds)
-
-    def following_pause(self, now: float) -> float:
-        """Returns what `next_pause` returns, and changes nothing."""
-        left = self._left(now)
-        return min(self._pause, left) if left > 0 else self._pause
+        pause, left = self._pause, self._since + self._limits.patience - now
+        self._pause = min(2 * pause or self._limits.pause, self._limits.longest_pause)
+        return min(pause, left) if left > 0 else pause
 
     def postponed(self, seconds: float) -> None:
         """Extends the patience by the seconds for which the host was not asked for other reasons."""
         self._since += seconds
 
-    def left_to_another(self) -> None:
-        """Notes that another worker makes the probe, and so doubts the host, too."""
-        self._is_confirmed = True
-
     def probe_failed(self, now: float) -> bool:
         """Notes that a probe got no usable answer. Returns whether the host is to be given up."""
-        self.is_down = self._is_confirmed = True
-        return self._left(now) <= 0
+        self.is_down = True
+        return now - self._since >= self._limits.patience
 
-    def probe_answered(self, now: float) -> float:
-        """Notes that a probe was answered: the host is up. Returns the seconds for which it was doubted."""
-        if not self._is_confirmed:
+    def probe_answered(self) -> None:
+        """Notes that a probe was answered: the host is up."""
+        if not (self.is_down or self.is_doubted_by_others):
             self._failures_to_doubt *= 2
-        self.is_doubted = self.is_down = self.is_refusing = self._is_confirmed = False
+        self.is_doubted = self.is_down = self.is_refusing = self.is_doubted_by_others = False
         self._failures = 0
-        return now - self._since
-
-    def _left(self, now: float) -> float:
-        """Returns the seconds of patience that are left."""
-        return self._since + self._limits.patience - now

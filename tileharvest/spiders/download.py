@@ -425,10 +425,15 @@ class TileDownloadHandler:
     async def _probe(self, url: str) -> Answer | Exception:
         """Asks whether a host answers at all, although nothing else may start."""
         harvest = self._crawl.harvest
-        method = "HEAD" if harvest is None or harvest.answers_head else "GET"
+        host = urlsplit(url).hostname or ""
+        is_by_get = self._heads[host].is_refused or (harvest is not None and not harvest.answers_head)
         self._throttle.count_request()
-        reply = await self._send_one(method, url, self._terms(Request(url)))
-        return reply.answer(by_head=method == "HEAD") if isinstance(reply, Reply) else reply
+        reply = await self._send_one("GET" if is_by_get else "HEAD", url, self._terms(Request(url)))
+        if isinstance(reply, Exception):
+            return reply
+        answer = reply.answer(by_head=not is_by_get)
+        self._rest_if_asked(host, answer)
+        return answer
 
     # Transfers
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -17,11 +16,12 @@ from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.crawl import as_error
 from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.verdict import GONE_STATUSES, OK, PASSING, REFUSED, TOO_MANY, Answer, retry_after
+from tileharvest.tiles.verdict import GONE_STATUSES, OK, PASSING, REFUSED, TOO_MANY, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from tileharvest.politeness.map_throttle import MapThrottle
     from tileharvest.politeness.outages import OutageLimits
     from tileharvest.scheduler.crawl import CrawlContext
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 _SHORTER: Final = 0.9
-"""Share of the pause until its next probe for which a worker claims the host. Timers and the clocks of other
+"""Share of its pause for which a worker claims the next probe of a host. Timers and the clocks of other
 workers are not exact, and the next probe must not come while the claim still holds."""
 _SERVER_FAILURES: Final = 500
 """The first status by which a server says that it has failed."""
@@ -60,40 +60,42 @@ class Outages:
         """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it was no attempt:
         the host is down, or seems to limit us, and the tile is as it was."""
         if isinstance(answer, Exception):
-            return self._failed(host, url, answer) if isinstance(answer, kinds_of(self._passing)) else answer
-        # On a map that is mostly empty, hardly any answer but 404 comes.
-        is_good = answer.status == OK or answer.status in GONE_STATUSES
-        if not is_good and _is_failure(answer):
-            return self._failed(host, url, answer)
-        if answer.status in REFUSED:
+            if not isinstance(answer, kinds_of(self._passing)):
+                return answer
+        elif answer.status in REFUSED:
             return self._refused(host, url, answer, attempt)
-        if host in self._hosts:
-            self._hosts[host].answered(well=is_good)
-        if is_good:
-            self._good[host] = url
-        return answer
+        elif not _is_failure(answer):
+            # On a map that is mostly empty, hardly any answer but 404 comes.
+            is_good = answer.status == OK or answer.status in GONE_STATUSES
+            if host in self._hosts:
+                self._hosts[host].answered(well=is_good)
+            if is_good:
+                self._good[host] = url
+            return answer
+        health = self._note_failure(host, url, is_refusal=False)
+        return None if health.is_down else answer
 
     def slow_down(self, host: str) -> None:
         """Asks a host more slowly that has refused more. Ends the crawl if that does not help."""
         cost_meter, health = self._crawl.cost_meter, self._health(host)
-        if not health.slow_down(cost_meter.requests, cost_meter.worked):
+        if health.slow_down(cost_meter.requests, cost_meter.worked):
+            self._throttle.slow_down(health.spacing)
+        else:
             self._crawl.end(_still_refused(host))
-        elif self._crawl.throttle is not None:
-            self._crawl.throttle.slow_down(health.spacing)
 
     async def close(self) -> None:
         """Ends all probes."""
         for task in tuple(self._probing.values()):
             await cancel(task)
 
+    @property
+    def _throttle(self) -> MapThrottle:
+        throttle = self._crawl.throttle
+        assert throttle is not None
+        return throttle
+
     def _health(self, host: str) -> HostHealth:
         return self._hosts.setdefault(host, HostHealth(self._limits))
-
-    def _failed(self, host: str, url: str, answer: Answer | Exception) -> Answer | Exception | None:
-        health = self._health(host)
-        if health.failed(_now()):
-            self._doubt(host, url, health)
-        return None if health.is_down else answer
 
     def _refused(self, host: str, url: str, answer: Answer, attempt: int) -> Answer | None:
         """Takes a 403 or 429. Many in a row after good answers are a limit. One with Retry-After is a limit,
@@ -101,12 +103,11 @@ class Outages:
         others: the next answers may show a limit."""
         if answer.retry_after is not None or host not in self._good:
             return answer
-        health, is_limit = self._health(host), answer.status == TOO_MANY
-        if health.refused(_now()):
-            self._doubt(host, url, health)
+        health = self._note_failure(host, url, is_refusal=True)
         if health.is_doubted:
             return None
-        if (is_limit or health.spacing) and health.refuses_many(self._crawl.cost_meter.requests):
+        is_limit = answer.status == TOO_MANY or health.spacing > 0
+        if is_limit and health.refuses_many(self._crawl.cost_meter.requests):
             if not health.spacing:
                 _logger.warning(
                     "%s answers %s to much of what it is asked: it is asked more slowly from now on; write"
@@ -117,16 +118,14 @@ class Outages:
             self.slow_down(host)
         return replace(answer, retry_after="0") if health.may_limit(attempt) else answer
 
-    def _doubt(self, host: str, url: str, health: HostHealth) -> None:
-        """Lets nothing start until a probe of the host is answered."""
-        probing = self._probe_on(host, self._good.get(host, url), health)
-        self._probing[host] = asyncio.ensure_future(probing)
-        self._hold()
-
-    def _hold(self) -> None:
-        """Lets nothing start while a host is probed."""
-        if self._crawl.throttle is not None:
-            self._crawl.throttle.down(is_down=bool(self._probing))
+    def _note_failure(self, host: str, url: str, *, is_refusal: bool) -> HostHealth:
+        """Notes a failure. If it makes the host doubted, nothing starts until a probe of it is answered."""
+        health = self._health(host)
+        if health.failed(_now(), is_refusal=is_refusal):
+            probing = self._probe_on(host, self._good.get(host, url), health)
+            self._probing[host] = asyncio.ensure_future(probing)
+            self._throttle.down(is_down=True)
+        return health
 
     async def _probe_on(self, host: str, url: str, health: HostHealth) -> None:
         """Probes a host until it answers, or patience ends."""
@@ -137,7 +136,7 @@ class Outages:
             self._crawl.end(as_error(error))
         finally:
             del self._probing[host]
-            self._hold()
+            self._throttle.down(is_down=bool(self._probing))
 
     async def _probed(self, host: str, url: str, health: HostHealth) -> bool:
         """Waits until the next probe is due, and makes it. Returns whether it was answered. Raises SiteError
@@ -145,27 +144,28 @@ class Outages:
         pause = health.next_pause(_now())
         with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
             await asyncio.sleep(pause)
-        throttle = self._crawl.throttle
-        if throttle is not None and throttle.held is not None and throttle.held.reason is not HoldReason.DOWN:
-            # Another reason holds, such as a pause: then nobody asks for anything.
+        held = self._throttle.held
+        if held is not None and held.reason is not HoldReason.DOWN:
+            # Another reason holds, such as a pause or a rest: then nobody asks for anything.
             health.postponed(pause)
             return False
-        if throttle is not None and not await throttle.claim_probe(
-            host, _SHORTER * health.following_pause(_now())
-        ):
-            health.left_to_another()
+        if not await self._throttle.claim_probe(host, _SHORTER * max(pause, self._limits.pause)):
+            health.is_doubted_by_others = True
             return False
-        failure = self._failure(health, await self._probe(url))
-        if failure is None:
-            was_down = health.is_down
-            if was_down and health.is_refusing:
-                self.slow_down(host)
-            seconds = health.probe_answered(_now())
-            if was_down:
-                _logger.info("%s answers again after %.0f s: it is asked as before", host, seconds)
+        answer = await self._probe(url)
+        if isinstance(answer, Exception):
+            failure = no_answer_in_words(answer)
+        elif _is_failure(answer) or (health.is_refusing and answer.status in REFUSED):
+            failure = answer.phrase
+        else:
+            if health.is_down:
+                if health.is_refusing:
+                    self.slow_down(host)
+                _logger.info("%s answers again: it is asked on", host)
+            health.probe_answered()
             return True
         if not health.is_down:
-            self._say_down(host, failure, health)
+            self._say_down(host, failure, is_refusing=health.is_refusing)
         if health.probe_failed(_now()):
             if health.is_refusing:
                 raise _still_refused(host)
@@ -175,41 +175,23 @@ class Outages:
             )
         return False
 
-    @staticmethod
-    def _failure(health: HostHealth, answer: Answer | Exception) -> str | None:
-        """Returns in words why a probe brought no usable answer, or None if it did."""
-        if isinstance(answer, Exception):
-            return no_answer_in_words(answer)
-        if health.is_refusing and answer.status in REFUSED:
-            health.asked_to_wait(retry_after(answer.retry_after, datetime.now(UTC)) or 0.0)
-        elif not _is_failure(answer):
-            return None
-        return answer.phrase
-
-    def _say_down(self, host: str, failure: str, health: HostHealth) -> None:
-        pause, longest, patience = (
-            health.following_pause(_now()),
-            self._limits.longest_pause,
-            self._limits.patience,
-        )
-        if health.is_refusing:
+    def _say_down(self, host: str, failure: str, *, is_refusing: bool) -> None:
+        if is_refusing:
             _logger.warning(
-                "%s answers %s to what it has answered before, which looks like a limit: it rests for %g s or"
-                " more, and is then asked more slowly; write requests_per_second for the map in maps.toml",
+                "%s answers %s to what it has answered before, which looks like a limit: it rests, and is"
+                " then asked more slowly; write requests_per_second for the map in maps.toml",
                 host,
                 failure,
-                pause,
             )
             return
         _logger.warning(
             "%s does not answer (%s): nothing more is asked of it until it does; one request looks whether it"
-            " does, in %g s and then after pauses of up to %g s; if it stays away for %g s the harvest ends,"
-            " to be continued another time",
+            " does after pauses of up to %g s; if it stays away for %g s the harvest ends, to be continued"
+            " another time",
             host,
             failure,
-            pause,
-            longest,
-            patience,
+            self._limits.longest_pause,
+            self._limits.patience,
         )
 
 

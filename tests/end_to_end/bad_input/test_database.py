@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, found, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, visit
 from tests.end_to_end.project import contents
 
 if TYPE_CHECKING:
@@ -81,25 +80,6 @@ def test_a_damaged_page_that_is_noticed_later_ends_the_harvest(
     assert contents(harvested.project.data).keys() == files.keys()
     shutil.copy(kept / "history.sqlite", harvested.project.database)
     assert visit(harvested.project, SECOND_DAY).counts == {"ign": 20}
-
-
-def test_a_damaged_value_ends_the_harvest_and_no_tile_has_failed(harvested: Stage, kept: Path) -> None:
-    """The site has answered, so its tiles have not failed. They are asked again once the history is whole."""
-    change(harvested.project.database, "UPDATE versions SET day = '202\r-01-01'")
-    done = visit(harvested.project, SECOND_DAY)
-    assert done.status == 1
-    assert "is damaged (a value cannot be: " in done.error
-    assert {one.outcome for one in found(harvested.project).values()} == {"add"}
-    assert json.loads(harvested.project.scrapy("failures", "small", "--json").stdout) == []
-    shutil.copy(kept / "history.sqlite", harvested.project.database)
-    assert visit(harvested.project, SECOND_DAY).counts == {"ign": 20}
-
-
-def test_a_harvest_whose_row_is_damaged_is_not_continued(harvested: Stage) -> None:
-    change(harvested.project.database, "UPDATE harvests SET started = '20xx', ended = NULL, reason = NULL")
-    done = visit(harvested.project, FIRST_DAY)
-    assert done.status == 1
-    assert "is damaged (a value cannot be: " in done.error
 
 
 def change(database: Path, statement: str) -> None:

@@ -26,10 +26,6 @@ MOST = 40
 ENDLESS = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}
 
 
-LARGE = 4 + 16 + 64
-"""The number of tiles of a whole layer of depth 3."""
-
-
 async def anything(exchange: Exchange) -> web.StreamResponse:
     """Answers each address below `/endless/` with an image of its own."""
     if not exchange.path.startswith("/endless/"):
@@ -82,17 +78,6 @@ def test_a_layer_without_an_end_stops_the_harvest_and_no_tile_is_gone(stage: Sta
     assert healthy.counts.keys() <= {"ign", "add"}
     assert tiles_of(stage, LAYER) == len(PATHS)
     assert stage.project.query("SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]
-
-
-def test_a_large_layer_is_walked_to_its_end_on_the_same_day_where_its_limit_is_raised(stage: Stage) -> None:
-    without_an_end(stage, depth=3)
-    first = visit(stage.project, FIRST_DAY)
-    assert first.status == 4
-    assert "and run it again to go on" in first.said
-    limit(stage, LARGE)
-    again = visit(stage.project, FIRST_DAY)
-    assert (again.status, again.reports[0]["finished"]) == (0, True)
-    assert tiles_of(stage, "endless") == LARGE
 
 
 def test_a_known_layer_that_has_no_end_any_more_has_not_moved(stage: Stage) -> None:

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import zlib
 from collections import Counter
-from contextlib import ExitStack
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,7 +28,7 @@ from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.misbehaving import Answer, misbehaving
-from tests.tiles.test_images import jpeg_of, jpeg_of_scans, webp_of
+from tests.tiles.test_images import jpeg_of
 from tests.viewer.building import picture
 from tileharvest.errors import HIDDEN, ExitStatus
 
@@ -83,33 +82,9 @@ def followed_by(more: bytes) -> Rule:
     return answer
 
 
-def led_by(more: bytes) -> Rule:
-    """Sends more before the proper answer."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        assert exchange.request.transport is not None
-        exchange.request.transport.write(more)
-        return await exchange.send_properly()
-
-    return answer
-
-
 def head_with_a_body() -> Rule:
     """Sends a body, that of an answer of its own, to HEAD as well."""
     return rules.only("HEAD", followed_by(b""))
-
-
-def reset_further_on() -> Rule:
-    """Sends `WHOLE` for each tile, and resets each connection one byte later than the one before."""
-    place = 0
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        nonlocal place
-        sent = WHOLE[: place % len(WHOLE)]
-        place += 1
-        return await rules.raw(sent, ending="reset")(exchange)
-
-    return answer
 
 
 @cache
@@ -142,17 +117,8 @@ def late(make: Callable[[], Rule]) -> Rule:
 
 HTTP: Final = b"HTTP/1.1 200 OK\r\n"
 IMAGE: Final = picture(size=16)
-WHOLE: Final = HTTP + b'ETag: "1"\r\nContent-Length: %d\r\n\r\n' % len(IMAGE) + IMAGE
-"""The whole answer for a tile, as short as it can be."""
-FOURS: Final = -(-len(WHOLE) // 4)
-"""The layers, each with four tiles at its first level, whose tiles are as many as the bytes of `WHOLE`."""
 CHUNKED: Final = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
-HINT: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n"
-CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 HEADER: Final = b"X-Much: %b\r\n" % (b"x" * 1000)
-LENGTHS: Final = HTTP + b"Content-Length: 5\r\nContent-Length: 500\r\n\r\n" + b"x" * 500
-LONG_LENGTH: Final = HTTP + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n"
-"""Python refuses to convert a number of so many digits."""
 SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "2"\r\nContent-Length: 4\r\n\r\nevil'
 LINKED_LOCALLY: Final = "http://169.254.169.254/latest/meta-data.png"
 """The address at which clouds give a machine its keys."""
@@ -166,8 +132,6 @@ class Row(NamedTuple):
     """What the site sends for its configuration."""
     tile: Rule | None = None
     """What the site sends for each tile."""
-    robots: Rule | None = None
-    """What the site sends for robots.txt. Such a site has a host of its own."""
     keys: Mapping[str, Any] = {}
     """Further keys of the map."""
 
@@ -194,14 +158,6 @@ TABLE: Final = {
     "packed-bomb": Row(5, "overviewerConfig.js", late(lambda: rules.packed(packed_bomb()))),
     "endless-file": Row(5, "cannot be reached (the answer has more than 16,777,216", rules.endless()),
     "silent": Row(5, "less than 1,000 bytes a second", rules.hang()),
-    "slow": Row(5, "less than 1,000 bytes a second", rules.trickle(CHUNKED, b"1\r\n \r\n")),
-    "lengths": Row(5, "cannot be reached", rules.raw(LENGTHS)),
-    "bad-chunks": Row(5, "cannot be reached", rules.raw(CHUNKED + b"zz\r\nx\r\n")),
-    "endless-head": Row(5, "more than 64 kB of headers", rules.raw(HTTP, HEADER, ending="again")),
-    "endless-hints": Row(5, "more than 20 answers before", rules.raw(HINT, ending="again")),
-    "endless-continue": Row(5, "more than 20 answers before", rules.raw(CONTINUE, ending="again")),
-    "no-http": Row(5, "cannot be reached", rules.raw(b"\x16\x03\x01\0\0hello\r\n\r\n")),
-    "reset": Row(5, "cannot be reached", rules.reset()),
     "private": Row(5, "cannot be reached", rules.redirect(302, "http://169.254.169.254/overviewerConfig.js")),
     "private-base": told_row(
         "169.254.169.254, which the site names, was not asked: its address is of a network that is link-",
@@ -214,53 +170,21 @@ TABLE: Final = {
         tile=file(IMAGE),
         keys={"max_tiles": 40},
     ),
-    "webp": Row(3, "the image has 9,400 x 9,400 pixels", tile=file(webp_of(9_400, 9_400))),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
-    "jpeg-scans": Row(3, "the image has 24,000 scans", tile=late(lambda: file(jpeg_of_scans(24_000)))),
-    "jpeg-segments": Row(
-        3,
-        "the image has more than 10,000 chunks or segments",
-        tile=late(lambda: file(b"\xff\xd8" + b"\xff\xe9\0\2" * 1_000_000 + jpeg_of(48, 48)[2:])),
-    ),
     "packed-tile": Row(
         3, "the answer is no PNG, JPEG or WebP image", tile=late(lambda: rules.packed(packed_bomb()))
     ),
     "image-bomb": Row(0, None, tile=late(lambda: file(image_bomb()))),
     "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),
     "tile-slow": Row(3, "less than 1,000 bytes a second", tile=rules.trickle(CHUNKED, b"1\r\n \r\n")),
-    "tile-lengths": Row(3, "Invalid Content-Length", tile=rules.raw(LENGTHS)),
-    "tile-chunks": Row(3, "chunk hex-length char not a hex digit", tile=rules.raw(CHUNKED + b"-5\r\nx\r\n")),
     "tile-head": Row(3, "more than 64 kB of headers", tile=rules.raw(HTTP, HEADER, ending="again")),
-    "tile-hints": Row(3, "more than 20 answers before", tile=rules.raw(HINT, ending="again")),
-    "long-length": Row(
-        3, "the answer has more than", tile=rules.raw(LONG_LENGTH, ending="open"), keys={"first": "head"}
-    ),
     "long-retry": Row(
         3, "503", tile=rules.status(503, {"Retry-After": "Mon, 1 Jan 2024 00:00:00 +99999999999"})
     ),
-    "tile-resets": Row(
-        3,
-        "Connection reset by peer",
-        file(told([{**TILESET, "path": f"p{number}"} for number in range(FOURS)])),
-        tile=reset_further_on(),
-    ),
     "tile-loop": Row(3, "more than 2 redirects", tile=rules.redirect(302, "?again")),
     "tile-private": Row(3, "its address is of a network", tile=rules.redirect(302, LINKED_LOCALLY)),
-    "few-hints": Row(0, None, tile=led_by(HINT * 20)),
     "behind": Row(0, None, tile=followed_by(SECOND)),
     "head-body": Row(0, None, tile=head_with_a_body(), keys={"first": "head"}),
-    "robots-hints": Row(5, "more than 20 answers before", robots=rules.raw(HINT, ending="again")),
-    "robots-silent": Row(5, "less than 1,000 bytes a second", robots=rules.hang()),
-    "robots-rate": Row(
-        5,
-        "86,400 seconds or more between two requests, and nothing else",
-        robots=file(b"User-agent: *\nRequest-rate: 1/1000000000"),
-    ),
-    "robots-slow": Row(
-        5,
-        "86,400 seconds or more between two requests, and nothing else",
-        robots=file(b"User-agent: *\nCrawl-delay: 1000000000"),
-    ),
 }
 UNDISTURBED: Final = "undisturbed"
 """A map that is harvested on the second day only."""
@@ -320,22 +244,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run, Run, P
     project = Project(folder)
     # No site may be silent while it packs one.
     packed_bomb()
-    with ExitStack() as until_the_end:
-        shared = until_the_end.enter_context(misbehaving(folder / "site"))
-        shared.rule_for_all = hostile
-        sites = [shared]
-        project.add_map(UNDISTURBED, f"{shared.url}/{UNDISTURBED}/")
+    with misbehaving(folder / "site") as site:
+        site.rule_for_all = hostile
+        project.add_map(UNDISTURBED, f"{site.url}/{UNDISTURBED}/")
         for name, row in TABLE.items():
-            site = shared
-            if row.robots is not None:
-                site = until_the_end.enter_context(misbehaving(folder / "site"))
-                site.rules["/robots.txt"] = row.robots
-                sites.append(site)
             project.add_map(name, f"{site.url}/{name}/", **row.keys)
         first = harvested(project, FIRST_DAY, *TABLE)
-        for site in sites:
-            site.rule_for_all = None
-            site.rules.clear()
+        site.rule_for_all = None
         yield first, harvested(project, SECOND_DAY, *TABLE, UNDISTURBED), project
 
 
@@ -364,11 +279,6 @@ def test_none_of_them_makes_a_traceback_or_takes_much_memory(runs: tuple[Run, Ru
     most = ends[ExitStatus.UNREACHABLE] + ends[ExitStatus.BUDGET] + min(10, ends[ExitStatus.FAILED_TILES]) + 1
     assert len(runs[0].said.splitlines()) == most
     assert runs[0].peak < MOST_MEMORY
-
-
-def test_no_part_of_an_answer_is_a_tile_whichever_byte_is_the_last(runs: tuple[Run, Run, Project]) -> None:
-    assert runs[0].reports["tile-resets"]["counts"] == {"fail": 4 * FOURS}
-    assert len(WHOLE) <= 4 * FOURS
 
 
 @pytest.mark.parametrize("name", TABLE)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 from typing import NamedTuple
 
-import pytest
-
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     LAYER,
@@ -53,13 +51,7 @@ def test_nothing_of_a_map_that_has_moved_is_gone_and_it_may_come_back(
     assert recorded(stage) == before
 
 
-@pytest.mark.parametrize("keys", [{}, {"layers": [LAYER]}], ids=["configured", "named layers"])
-def test_a_map_of_which_nothing_is_left_is_one_line_with_what_to_do(
-    stage: Stage, keys: dict[str, list[str]]
-) -> None:
-    """A map without configuration names its layers, and its depth would be found by asking for tiles."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", **keys)
+def test_a_map_of_which_nothing_is_left_is_one_line_with_what_to_do(stage: Stage) -> None:
     visit(stage.project, FIRST_DAY)
     before = recorded(stage)
     shutil.rmtree(stage.files.folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 from contextlib import contextmanager
-from hashlib import sha1
 from typing import TYPE_CHECKING
 
 import pytest
@@ -162,25 +161,3 @@ def test_a_harvest_that_is_ended_while_another_host_is_looked_at_loses_no_tile(s
         other.rules.clear()
         done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": 20})
-
-
-def test_a_redirect_into_a_network_of_ours_is_not_followed(stage: Stage) -> None:
-    stage.site.rules[address("00")] = rules.redirect(302, "http://169.254.169.254/latest/meta-data.png")
-    done = visit(stage.project, FIRST_DAY)
-    assert (done.status, done.counts) == (3, {"add": 19, "fail": 1})
-    # A request that was answered by a redirect counts as well.
-    assert done.reports[0]["requests"] == len(stage.site.received)
-    reason = found(stage.project)["00"].reason or ""
-    said = "the redirect to http://169.254.169.254 was not followed: its address is of a network"
-    assert reason.startswith(said)
-    assert f"failed tiles of map 'small': {said}" in done.said
-
-
-def test_tiles_that_all_lie_at_one_address_are_all_recorded(stage: Stage) -> None:
-    """Some hosts have one blank image for many tiles."""
-    blank = drawn("blank")
-    (stage.files.folder / "blank.png").write_bytes(blank)
-    paths = ("00", "01", "10")
-    stage.site.rules = {address(path): rules.redirect(302, "/blank.png") for path in paths}
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
-    assert {versions(stage.project, path)[0][1] for path in paths} == {sha1(blank).hexdigest()}

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, Stage, address, methods, visit
 from tests.servers import rules
 
 if TYPE_CHECKING:
-    from aiohttp import web
-
-    from tests.servers.misbehaving import Exchange, Received
+    from tests.servers.misbehaving import Received
 
 ONE_BY_ONE = ("-s", "CONCURRENT_REQUESTS=1")
 """One request at a time: no other one is on the way when the answer comes."""
@@ -25,21 +21,6 @@ def test_the_whole_host_is_left_alone_for_that_many_seconds(stage: Stage) -> Non
     assert methods(stage.site, "0") == ["GET", "GET"]
     refused = next(request for request in stage.site.received if request.path == address("0"))
     assert between(stage, refused.time, refused.time + 1) == []
-
-
-def test_the_whole_host_is_left_alone_until_that_date(stage: Stage) -> None:
-    ends: list[float] = []
-
-    async def busy(exchange: Exchange) -> web.StreamResponse:
-        date = int(time.time()) + 2
-        ends.append(time.monotonic() + date - time.time())
-        return await rules.too_many(formatdate(date, usegmt=True))(exchange)
-
-    stage.site.rules[address("0")] = rules.first(1, busy)
-    done = visit(stage.project, FIRST_DAY, *ONE_BY_ONE)
-    assert (done.status, done.counts) == (0, {"add": 20})
-    refused = next(request for request in stage.site.received if request.path == address("0"))
-    assert between(stage, refused.time, ends[0]) == []
 
 
 def test_the_configuration_too_is_asked_for_again_no_earlier(stage: Stage) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.fuzz import assert_told, damaged, fuzzed
 from tileharvest.errors import TileHarvestError
 from tileharvest.importers.git_import import commit_days
-from tileharvest.importers.kedamadiff import ArchiveFiles, KedamaDiffArchive
+from tileharvest.importers.kedamadiff import KedamaDiffArchive
 from tileharvest.importers.repository import _parse_log, _tokens
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def assert_read(archive: KedamaDiffArchive) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("archive")
-    (folder / "data" / "v1").mkdir(parents=True)
+    for name in ("v1", "v2"):
+        (folder / "data" / name).mkdir(parents=True)
     return folder
 
 
@@ -71,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_bytes_of_an_older_archive(folder: Path, updates: bytes, latest: bytes) -> None:
     (folder / "data" / "v1" / "update_history.json").write_bytes(updates)
     (folder / "data" / "v1" / "latest_ETag.json").write_bytes(latest)
-    assert_read(KedamaDiffArchive(ArchiveFiles(str(folder)), "v1", None))
+    assert_read(KedamaDiffArchive(folder, "v1"))
 
 
 @fuzzed(200)
@@ -79,7 +80,7 @@ def test_any_bytes_of_an_older_archive(folder: Path, updates: bytes, latest: byt
 @example([("_1.jpg", "20180202", None, 10**9, 1, 1, None)])
 @example([("-1000000000_1_1.jpg", "20180202", None, 0, 1, 1, None)])
 def test_any_rows_of_an_archive(folder: Path, rows: list[tuple[Any, ...]]) -> None:
-    file = folder / "crawl_records.sqlite3"
+    file = folder / "data" / "v2" / "crawl_records.sqlite3"
     file.unlink(missing_ok=True)
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(
@@ -87,7 +88,7 @@ def test_any_rows_of_an_archive(folder: Path, rows: list[tuple[Any, ...]]) -> No
         )
         connection.executemany("INSERT INTO crawl_records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         connection.commit()
-    assert_read(KedamaDiffArchive(ArchiveFiles(str(folder)), "v1", file))
+    assert_read(KedamaDiffArchive(folder, "v2"))
 
 
 @fuzzed(200)

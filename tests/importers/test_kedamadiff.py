@@ -13,17 +13,14 @@ from tests.end_to_end.rendering import LAYER, Rendering
 from tests.importers.imports import Watched
 from tests.importers.kedamadiff_script import KedamaDiff
 from tests.servers.published import published
-from tests.servers.s3 import lead_to
-from tests.servers.s3 import s3 as s3_server
-from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
+from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.importers.kedamadiff import ArchiveFiles, KedamaDiffArchive, tile_of
-from tileharvest.importers.kedamadiff_import import KedamaDiffImport
+from tileharvest.importers.kedamadiff import KedamaDiffArchive, tile_of
+from tileharvest.importers.kedamadiff_import import import_kedamadiff
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
@@ -39,7 +36,7 @@ NOW = datetime(2022, 1, 1, tzinfo=UTC)
 
 
 def imported(
-    archive: Path | str,
+    archive: Path,
     data: Path,
     description: MapDescription | None = None,
     *,
@@ -48,20 +45,10 @@ def imported(
     layer: str | None = None,
 ) -> Watched:
     watch = watch or Watched()
-    with (
-        History.open(f"sqlite:///{data / 'history.sqlite'}") as history,
-        KedamaDiffArchive.open(ArchiveFiles(str(archive)), savename) as opened,
-    ):
-        job = KedamaDiffImport(
-            opened,
-            description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/"),
-            history,
-            FileStore(data / "tiles"),
-            NOW,
-            layer=layer,
-        )
-        job.run(watch)
-        watch.outside = job.outside
+    opened, store = KedamaDiffArchive.open(archive, savename), FileStore(data / "tiles")
+    with History.open(f"sqlite:///{data / 'history.sqlite'}") as history:
+        into = description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/")
+        watch.outside = import_kedamadiff(opened, into, history, store, NOW, watch, layer)
     return watch
 
 
@@ -277,25 +264,3 @@ def test_records_that_cannot_be_read_are_told_in_a_line(
     damage(newer)
     with pytest.raises(TileHarvestError, match=r"the records in .* cannot be read .*mend or restore"):
         imported(newer.folder, tmp_path / "data")
-
-
-def test_an_archive_on_s3_is_read_as_one_in_a_folder(
-    newer: KedamaDiff, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small = KedamaDiff(tmp_path / "small", "v1")
-    for name in list(newer.records)[:4]:
-        small.find(name, newer.image(newer.records[name][0].day, name).read_bytes(), '"1"', "20210213")
-    small.write_database(LAYER, ANTWORLD_DEPTH)
-    lost, *there = small.records
-    with s3_server() as bucket:
-        bucket.start_over("archive")
-        lead_to(bucket.url, monkeypatch)
-        images = [small.image("20210213", name) for name in there]
-        for file in (*images, small.data / "crawl_records.sqlite3"):
-            name = file.relative_to(small.folder).as_posix()
-            assert bucket.ask("PUT", f"/archive/old/{name}", file.read_bytes()).status == 200
-        watch = imported("s3://archive/old", tmp_path / "data")
-        assert (watch.days, watch.outcomes) == ([date(2021, 2, 13)], {Outcome.ADDED: 3})
-        assert [file for _, file, _ in watch.missing] == [lost]
-        with pytest.raises(StoreError, match="s3://nowhere/old/data cannot be read"):
-            imported("s3://nowhere/old", tmp_path / "data")

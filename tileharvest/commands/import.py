@@ -91,7 +91,7 @@ class ImportDisplay(ProgressLine):
 
 class Command(ProjectCommand, ScrapyCommand):
     arguments = "FORM SOURCE NAME"
-    form = "git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER-OR-S3 NAME"
+    form = "git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER NAME"
     summary = "Import a map's past from git, a folder or a KedamaDiff archive"
     details = (
         "Each day on which the map was committed, or that the archive has, becomes a harvest of that day; a"
@@ -200,17 +200,15 @@ def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namesp
 
 
 def _of_kedamadiff(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
-    from tileharvest.importers.kedamadiff import ZONE, ArchiveFiles, KedamaDiffArchive
-    from tileharvest.importers.kedamadiff_import import KedamaDiffImport
+    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive
+    from tileharvest.importers.kedamadiff_import import import_kedamadiff
 
-    files = ArchiveFiles(opts.source)
+    archive = KedamaDiffArchive.open(Path(opts.source), opts.savename)
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        with KedamaDiffArchive.open(files, opts.savename) as archive:
-            job = KedamaDiffImport(archive, description, history, store, _now(), layer=opts.layer)
-            job.run(watch)
-        if job.outside:
-            records = counted(job.outside, "record")
+        outside = import_kedamadiff(archive, description, history, store, _now(), watch, opts.layer)
+        if outside:
+            records = counted(outside, "record")
             say(f"map '{description.name}' does not keep the tiles of {records}, which it leaves out")
         if description.timezone != ZONE:
             say(

@@ -168,6 +168,7 @@ def test_a_damaged_history_is_told_and_nothing_is_cleaned(stage: Stage) -> None:
         assert "the history is damaged: the counts of changes per day are not those of the versions" in (
             done.stdout
         )
+        assert "\\n" not in done.stdout
         assert "no image was removed" in done.stderr
         assert done.returncode == 1
     finally:

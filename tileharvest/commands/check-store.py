@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.push import tile_order
-from tileharvest.commands.settings import queue_owner
+from tileharvest.commands.settings import QueueOwner
 from tileharvest.commands.terminal import write_json, write_line, write_table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
 from tileharvest.maps.settings import all_maps
@@ -63,7 +63,10 @@ class Command(ProjectCommand, ScrapyCommand):
             store = open_store(settings)
             damage = history.damage()
             if damage and not opts.json:
-                _write_damage(damage)
+                for line in damage[:_SHOWN]:
+                    write_line(f"the history is damaged: {line}")
+                write_line("restore it from a backup: the next harvest asks for what was recorded since then")
+                write_line("")
             found = Inventory.take(history, store, opts.name, reads_bytes=opts.bytes)
         rows = [_plain(named, why) for named, why in found.missing]
         if not opts.json:
@@ -74,10 +77,8 @@ class Command(ProjectCommand, ScrapyCommand):
                 "the history is damaged, so nobody knows which images it names: no image was removed; restore"
                 " it from a backup first"
             )
-        # Only maps of maps.toml can be harvested.
-        maps = all_maps(settings) if opts.mend else {}
         removed = _cleaned(settings, found) if opts.clean else None
-        asked = _asked_anew(settings, found, maps) if opts.mend else None
+        asked = _asked_anew(settings, found) if opts.mend else None
         if opts.json:
             unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
             done: dict[str, Any] = {} if removed is None else {"removed": removed}
@@ -94,12 +95,6 @@ class Command(ProjectCommand, ScrapyCommand):
             self.exitcode = ExitStatus.ERROR
 
 
-def _write_damage(damage: Sequence[str]) -> None:
-    for line in damage[:_SHOWN]:
-        write_line(f"the history is damaged: {line}")
-    write_line("restore it from a backup: what was recorded since then is asked for by the next harvest\n")
-
-
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     """Removes the unnamed images that are older than a day. Returns how many were removed.
 
@@ -108,13 +103,17 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     """
     from tileharvest.history.recorded_versions import named_images
     from tileharvest.history.settings import open_history_for_reading
+    from tileharvest.queue.settings import has_local_worker, is_shared, workers_of_all
     from tileharvest.store.settings import open_store
 
-    if at_work := asyncio.run(_maps_at_work(settings)):
-        raise ConfigurationError(
-            f"map '{at_work[0]}' is being harvested, and its harvest may be about to name some of these"
-            " images: none was removed; run it again when no harvest is under way"
-        )
+    names = sorted(all_maps(settings))
+    shared = asyncio.run(workers_of_all(settings, names)) if is_shared(settings) else None
+    for name in names:
+        if shared[name] if shared is not None else has_local_worker(settings, name):
+            raise ConfigurationError(
+                f"map '{name}' is being harvested, and its harvest may be about to name some of these"
+                " images: none was removed; run it again when no harvest is under way"
+            )
     before = (datetime.now(UTC) - _AGE).timestamp()
     old = [one.name for one in found.unnamed or () if one.stored <= before]
     # A harvest may have begun and ended since the images were listed.
@@ -124,35 +123,22 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     return len(old)
 
 
-async def _maps_at_work(settings: BaseSettings) -> list[str]:
-    """Returns the maps that any worker is at."""
-    from tileharvest.queue.settings import has_local_worker, is_shared, map_leases
-
-    names = sorted(all_maps(settings))
-    if not is_shared(settings):
-        return [name for name in names if has_local_worker(settings, name)]
-    leases = map_leases(settings)
-    await leases.open()
-    try:
-        return list(await leases.taken(names))
-    finally:
-        await leases.close()
-
-
-def _asked_anew(settings: BaseSettings, found: Inventory, maps: Collection[str]) -> list[NamedImage]:
+def _asked_anew(settings: BaseSettings, found: Inventory) -> list[NamedImage]:
     """Pushes requests for missing and damaged images into the queues of the maps that may still show them.
 
-    Returns the images that were asked for.
+    Returns the images that were asked for. Only maps of maps.toml can be harvested.
     """
     from tileharvest.history.damage import ask_anew
     from tileharvest.history.settings import open_history
 
+    maps = all_maps(settings)
     with open_history(settings) as history:
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
     for name in sorted({one.map_name for one in asked}):
-        owner = queue_owner(settings, name)
-        controls = [tile_order(owner, one.layer, one.tile, 1) for one in asked if one.map_name == name]
-        owner.push(list(map(pushed, controls)))
+        owner = QueueOwner(settings, name, maps[name])
+        owner.push(
+            [pushed(tile_order(owner, one.layer, one.tile, 1)) for one in asked if one.map_name == name]
+        )
     return asked
 
 

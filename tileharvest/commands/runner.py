@@ -71,7 +71,7 @@ class Runner:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._crawlers: dict[str, Crawler] = {}
-        self._under_way: dict[asyncio.Task[None], str] = {}
+        self._under_way: set[asyncio.Task[None]] = set()
         self._beginning: asyncio.Task[None] | None = None
         self._quits = False
         self.is_stopping = False
@@ -100,7 +100,7 @@ class Runner:
         # Importing the reactor too early would install another one. To mypy it is a mere module.
         reactor: Any = importlib.import_module("twisted.internet.reactor")
 
-        _call_at_signals(self._stop, self._quit)
+        _call_at_signals(self._signalled)
         reactor.addSystemEventTrigger("before", "shutdown", lambda: deferred_from_coro(self._last_ended()))
         self._beginning = asyncio.ensure_future(self._begin_all(names))
         try:
@@ -114,14 +114,14 @@ class Runner:
             if reactor.running and not self.is_stopping:
                 reactor.stop()
 
-    def _stop(self) -> None:
+    def _signalled(self) -> None:
+        self._quits = self.is_stopping
         self.is_stopping = True
+        if self._quits:
+            return
         if self._beginning is not None:
             self._beginning.cancel()
         say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
-
-    def _quit(self) -> None:
-        self._quits = True
 
     async def _last_ended(self) -> None:
         """Returns when no harvest is under way, or when the second signal has come.
@@ -159,19 +159,17 @@ class Runner:
         return working < self._at_once and under_way < self._at_once * _WAITING
 
     def _begin(self, name: str) -> None:
-        self._crawlers[name] = self._process.create_crawler(self._spider_of(name))
-        task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
-        self._under_way[task] = name
-        task.add_done_callback(self._under_way.pop)
-
-    def _spider_of(self, name: str) -> type[Spider]:
         from tileharvest.spiders.renderers import spider_of
 
         try:
-            return spider_of(described_map(self._process.settings, name).renderer)
+            renderer = described_map(self._process.settings, name).renderer
         except ConfigurationError:
             # Any spider ends with the same error, as the end of this map alone.
-            return spider_of("")
+            renderer = ""
+        self._crawlers[name] = self._process.create_crawler(spider_of(renderer))
+        task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     async def _harvest(self, name: str, crawler: Crawler) -> None:
         if not self._is_alone:
@@ -181,20 +179,18 @@ class Runner:
             self._progress.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
             await self._process.crawl(crawler, map=name, **self._arguments)
         # The other maps go on.
-        except Exception as mistake:
-            _logger.error(
-                "a mistake in the program has ended the harvest of map '%s'", name, exc_info=mistake
-            )
+        except Exception:
+            _logger.exception("a mistake in the program has ended the harvest of map '%s'", name)
         # Not reached after the second signal, so that the map stays under way.
         del self._crawlers[name]
         self._progress.remove(name)
         self._ended(name, crawler.spider)
 
 
-def _call_at_signals(called: Callable[[], object], *later: Callable[[], object]) -> None:
-    """Calls `called` at the first signal and each of `later` at the next ones, before Scrapy's own handler.
+def _call_at_signals(called: Callable[[], object]) -> None:
+    """Calls `called` at each signal before Scrapy's own handler.
 
-    Scrapy sets another handler after each signal, and so does this.
+    Scrapy sets another handler after each signal, and so does this, until Scrapy ignores them.
     """
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -204,7 +200,7 @@ def _call_at_signals(called: Callable[[], object], *later: Callable[[], object])
             # Not called at once, because the signal may have interrupted a write to the same stream.
             loop.call_soon_threadsafe(called)
             end(received, frame)
-            if later:
-                _call_at_signals(*later)
+            _call_at_signals(called)
 
-        signal.signal(number, handle)
+        if callable(end):
+            signal.signal(number, handle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -145,11 +145,8 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
     """Returns the answer of the question, or None if there is no history yet. Raises HistoryError."""
     from tileharvest.history.settings import open_history_if_any
 
-    history = open_history_if_any(settings)
-    if history is None:
-        return None
-    with history:
-        return question(history)
+    with open_history_if_any(settings) or nullcontext() as history:
+        return None if history is None else question(history)
 
 
 def progress_interval(settings: BaseSettings) -> float:
@@ -159,11 +156,8 @@ def progress_interval(settings: BaseSettings) -> float:
 
 
 def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
-    """Returns how many maps one process harvests side by side.
-
-    `said` is the value of the option --at-once. Without it the setting MAPS_AT_ONCE counts. Raises
-    ConfigurationError for less than one.
-    """
+    """Returns how many maps one process harvests side by side: `said` by the option --at-once, or else by the
+    setting MAPS_AT_ONCE. Raises ConfigurationError for less than one."""
     name, value = ("MAPS_AT_ONCE", setting(settings, "MAPS_AT_ONCE")) if said is None else ("--at-once", said)
     return _positive(int, f"{name} {value}", value, "how many maps, such as 16, or 1")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -64,21 +63,18 @@ def stopped_by_signals(said: str) -> Iterator[None]:
     """Raises StoppedError with the text `said` when SIGINT or SIGTERM comes while the block runs.
 
     Must be called in the main thread. Inside the block a signal is a KeyboardInterrupt, which code that
-    catches every Exception does not catch, and the block can clean up. The second signal is ignored, because
-    `timeout` sends each signal twice and must not interrupt the clean-up. The third and each later signal is
-    raised again, to end a clean-up that hangs.
+    catches every Exception does not catch, and the block can clean up. A second signal is ignored, because
+    `timeout` sends each signal twice and must not interrupt the clean-up.
     """
-    came = 0
+    came = False
 
     def stop(number: int, frame: Any) -> None:
         nonlocal came
-        came += 1
-        if came != 2:
+        if not came:
+            came = True
             raise KeyboardInterrupt
 
-    before = {which: signal.getsignal(which) for which in (signal.SIGINT, signal.SIGTERM)}
-    for which in before:
-        signal.signal(which, stop)
+    before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     except KeyboardInterrupt:
@@ -105,15 +101,11 @@ def write_line(text: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """Writes a value of plain types on stdout, for programs."""
+    """Writes a value of plain types on stdout, for programs. Hidden characters are JSON's escapes."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    sys.stdout.write(f"{HIDDEN.sub(_escaped, text)}\n")
-
-
-def _escaped(hidden: re.Match[str]) -> str:
-    """Returns hidden characters as JSON's escapes. A newline of the indentation stays one."""
-    found = hidden[0]
-    return found if found == "\n" else json.dumps(found)[1:-1]
+    # A newline of the indentation stays one.
+    escaped = HIDDEN.sub(lambda found: found[0] if found[0] == "\n" else json.dumps(found[0])[1:-1], text)
+    sys.stdout.write(f"{escaped}\n")
 
 
 def write_answer(value: Any, words: str, *, as_json: bool) -> None:
@@ -169,16 +161,14 @@ def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare:
     most = console(sys.stdout).width
     while len(widths) > len(heads) - spare and sum(widths) + len(_BETWEEN) * (len(widths) - 1) > most:
         widths.pop()
+    lines.insert(1, ["─" * width for width in widths])
     for line in lines:
-        cells = [
-            " " * (width - cell_len(cell)) + cell
-            if column.startswith(">")
-            else cell + " " * (width - cell_len(cell))
-            for cell, width, column in zip(line, widths, columns, strict=False)
-        ]
-        sys.stdout.write(f"{_BETWEEN.join(cells).rstrip()}\n")
-        if line is heads:
-            sys.stdout.write("─" * (sum(widths) + len(_BETWEEN) * (len(widths) - 1)) + "\n")
+        cells = []
+        for column, cell, width in zip(columns, line, widths, strict=False):
+            blank = " " * (width - cell_len(cell))
+            cells.append(blank + cell if column.startswith(">") else cell + blank)
+        between = "─" * len(_BETWEEN) if line is lines[1] else _BETWEEN
+        sys.stdout.write(f"{between.join(cells).rstrip()}\n")
 
 
 def console(file: Any) -> Console:

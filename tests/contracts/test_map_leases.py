@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.redis import RedisServer
-    from tileharvest.queue.map_leases import MapLeases
 
 
 class Worker:
     """A worker, whose leases are asked in an event loop of its own."""
 
-    def __init__(self, leases: MapLeases) -> None:
+    def __init__(self, leases: LocalMapLeases | RedisMapLeases) -> None:
         self.leases = leases
         self.runner = asyncio.Runner()
         self.call("open")

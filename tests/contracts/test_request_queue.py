@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.queue.driven import DAY, NEXT_DAY, entry
-from tileharvest.queue.port import PUSHED, End, Entry, Lane
+from tileharvest.queue.port import PUSHED, End, Entry
 
 if TYPE_CHECKING:
     from tests.queue.driven import Driven
@@ -258,7 +258,7 @@ def test_a_command_pushes_and_counts_beside_the_worker(queue: Driven) -> None:
     with queue.beside() as other:
         other.run(other.queue.exchange([entry("3", 1, segment=PUSHED)], (), None, 0.0))
         counts = other.counts()
-        assert counts.pending == {Lane.PLUS: 1, Lane.NORMAL: 0, Lane.MINUS: 1}
+        assert counts.pending == {"plus": 1, "normal": 0, "minus": 1}
         assert (counts.leased, counts.left) == (1, 3)
         with pytest.raises(RuntimeError, match="worker"):
             other.lease()

@@ -13,7 +13,6 @@ from tests.crash.soundness import assert_sound, images
 from tests.end_to_end.project import Project, answered, await_condition
 from tests.end_to_end.pruned_stage import DAYS, NOON, RARELY, DrawnSite, drawn_site, latest, the_walk
 from tests.end_to_end.real_maps import ANTWORLD
-from tests.servers import rules
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from aiohttp import web
-
     from tests.end_to_end.real_maps import Harvested
-    from tests.servers.misbehaving import Exchange, Misbehaving, Rule
     from tests.servers.nginx import Nginx
 
 _RANDOM: Final = Random(20261121)
@@ -152,40 +148,3 @@ def test_a_harvest_that_is_killed_while_it_repairs_itself_goes_on_with_it(
     second = the_walk(project.crawl("small", DAYS[2]).stderr)
     assert not second.is_pruned
     assert second.reason.startswith("not to be relied on: ")
-
-
-def silent_after(heads: int) -> Rule:
-    """Answers so many HEADs, and no further one."""
-    left = heads
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        nonlocal left
-        left -= exchange.request.method == "HEAD"
-        return await (exchange.send_properly() if left >= 0 else rules.hang()(exchange))
-
-    return answer
-
-
-def test_kills_again_and_again_make_no_walk_full(
-    project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    """Two pruned harvests are each killed four times, before the first tile is answered and behind others."""
-    files = drawn_site(tmp_path / "site")
-    site = misbehaving(files.folder)
-    project.add_map("small", f"{site.url}/", audit=0)
-    project.crawl("small", DAYS[0])
-    for day in DAYS[1:3]:
-        for answered_before in (0, 1, 1, 0):
-            site.rule_for_all = silent_after(answered_before)
-            site.received.clear()
-
-            def is_silent(most: int = answered_before) -> bool:
-                return [one.method for one in site.received].count("HEAD") > most
-
-            with project.running("crawl", "overviewer", "-a", "map=small", "-a", f"day={day}") as process:
-                assert await_condition(is_silent, process)
-                process.kill()
-                process.wait()
-        site.rule_for_all = None
-        assert the_walk(project.crawl("small", day).stderr).is_pruned
-    assert the_walk(project.crawl("small", DAYS[3]).stderr).is_pruned

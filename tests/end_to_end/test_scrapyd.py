@@ -55,6 +55,8 @@ class Jobs:
     cancelled: str
     left: dict[str, int]
     """What `scrapy queue` counts after that."""
+    stopped: str
+    """What `scrapy harvests` says of its end."""
     continued: str
 
 
@@ -85,8 +87,9 @@ def jobs(host: Host) -> Jobs:
     gate.open()
     cancelled = host.scrapyd.await_end(slow)
     left = json.loads(host.scrapyd.run("queue", SLOW, "--json"))
+    stopped = json.loads(host.scrapyd.run("harvests", SLOW, "--json"))[0]["stopped"]
     continued = host.scrapyd.await_end(schedule(host, SLOW))
-    return Jobs(host.scrapyd.await_end(quick), cancelled, left, continued)
+    return Jobs(host.scrapyd.await_end(quick), cancelled, left, stopped, continued)
 
 
 def schedule(host: Host, name: str) -> str:
@@ -150,6 +153,7 @@ def test_a_cancelled_job_ends_cleanly_with_all_leases_given_back(jobs: Jobs) -> 
     assert "run it again to continue" in jobs.cancelled
     assert "Spider closed (shutdown)" in jobs.cancelled
     assert "Traceback" not in jobs.cancelled
+    assert jobs.stopped == "Ctrl-C or SIGTERM"
     assert jobs.left["leased"] == 0
     assert jobs.left["left"] > 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,15 +16,14 @@ from tests.end_to_end.bad_input.small_site import (
     staged,
     visit,
 )
-from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
-from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.end_to_end.project import Project
     from tests.servers.nginx import Nginx
 
 NEXT_DAY: Final = "2016-10-07"
@@ -55,40 +53,6 @@ def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(
     )
     assert list(server.log()) == []
     assert project.kept() == kept
-
-
-def test_what_failed_yesterday_is_asked_where_it_is_today_on_a_map_that_has_grown(
-    project: Project,
-    small_map: Rendering,
-    shared_maps: Path,
-    tmp_path: Path,
-    nginx: Callable[..., Nginx],
-) -> None:
-    """What is at yesterday's address is another tile's image now."""
-    second = Rendering(published(shared_maps, "alexjj", 2, tmp_path / "second"), depth=6)
-    failing = min(small_map.paths() & second.paths())
-    refusing = f"location = /{small_map.layer}{failing}.png {{ return 403; }}"
-    tile = small_map.tile(failing)
-    project.harvest(SMALL, SMALL_DAY)
-    before = project.versions()
-    project.maps_file.unlink()
-    project.add_map(SMALL, nginx(small_map.folder, server=refusing).url, change_index=False)
-    project.harvest(SMALL, "2016-10-07", check=False)
-    assert project.outcomes()[tile] == "fail"
-    server = nginx(published(shared_maps, "alexjj", 2, small_map.folder))
-    project.maps_file.unlink()
-    project.add_map(SMALL, server.url)
-    project.harvest(SMALL, "2016-10-08")
-    heads = Counter(line.path for line in server.log() if line.method == "HEAD")
-    fresh = Project(tmp_path)
-    fresh.add_map(SMALL, server.url)
-    fresh.harvest(SMALL, "2016-10-08")
-    right = {version.tile: version.sha1 for version in fresh.versions()}
-    latest = {version.tile: version.sha1 for version in sorted(project.versions(), key=lambda one: one.day)}
-    assert {name for name, digest in latest.items() if digest is not None} == right.keys()
-    assert {name: latest[name] for name in right} == right
-    assert {version.tile for version in before} <= latest.keys()
-    assert set(heads.values()) == {1}
 
 
 def test_tiles_that_are_known_below_a_max_depth_set_later_are_neither_asked_nor_vanished(

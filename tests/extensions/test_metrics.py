@@ -16,13 +16,13 @@ from tileharvest.errors import QueueError
 from tileharvest.extensions.prometheus import Prometheus, listen, metrics_server
 from tileharvest.history.costs import CostMeter
 from tileharvest.monitoring.overview import Overview, workers_as_plain
-from tileharvest.queue.port import Counts, Lane, Worker
+from tileharvest.queue.port import Counts, Worker
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-COUNTS = Counts({Lane.PLUS: 1, Lane.NORMAL: 2, Lane.MINUS: 3}, delayed=4, leased=5, failed=6, done=7, seen=8)
+COUNTS = Counts(plus=1, normal=2, minus=3, delayed=4, leased=5, failed=6, done=7, seen=8)
 LOCAL = Overview(COUNTS)
 
 

@@ -11,7 +11,7 @@ from scrapy.settings import Settings
 from tests.queue.driven import DAY
 from tests.servers.redis import redis_server
 from tileharvest.maps.rates import Delay
-from tileharvest.queue.controls import Controls, controls_of, pause, resume, set_rate, stop
+from tileharvest.queue.controls import Controls, controls_of, pause, resume, set_rate
 from tileharvest.queue.settings import controls_for, controls_for_all, open_beside
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -37,18 +37,6 @@ def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:
         assert await resume(queue)
         assert not await resume(queue)
         assert await controls_of(queue) == Controls()
-
-    asyncio.run(give())
-
-
-def test_each_order_to_stop_is_another_one() -> None:
-    async def give() -> None:
-        queue = SqliteQueue()
-        await queue.open(DAY, 0.0)
-        await stop(queue)
-        first = await controls_of(queue)
-        await stop(queue)
-        assert (await controls_of(queue)).stop not in (None, first.stop)
 
     asyncio.run(give())
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,10 +15,7 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Entry
 from tileharvest.queue.segments import Segment
-from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import scheduler_of
 
@@ -77,43 +72,6 @@ class NamelessSpider(StubSpider):
             if isinstance(found, Request):
                 found = found.replace(callback=partial(self.note))  # noqa: PLW2901
             yield found
-
-
-class VisitedSpider(StubSpider):
-    """While it parses a page, another process pushes the addresses in it into the spider's queue."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        yield {"url": response.url}
-        bodies = [
-            encode(QueuedRequest(version=VERSION, url=url, callback="note"))
-            for url in response.body.decode().splitlines()
-        ]
-
-        async def push() -> None:
-            queue = SqliteQueue(Path(self.settings["TILEHARVEST_DATA"], "queues", "stub.sqlite"))
-            await queue.open_beside()
-            await queue.exchange([Entry(body, "", None) for body in bodies], (), None, time.time())
-            await queue.close()
-
-        with ThreadPoolExecutor(1) as elsewhere:
-            elsewhere.submit(asyncio.run, push()).result()
-
-
-class BusySpider(StubSpider):
-    """Logs at each page, and when it is idle, whether its scheduler is busy."""
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider.tell, signals.spider_idle)
-        return spider
-
-    def tell(self) -> None:
-        self.logger.info("busy: %s", scheduler_of(self.crawler).is_busy)
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        self.tell()
-        yield from super().parse(response)
 
 
 class ClosingSpider(StubSpider):

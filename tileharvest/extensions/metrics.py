@@ -57,8 +57,8 @@ def _samples(overview: Overview | None, harvest: Harvest | None) -> Iterator[_Sa
 
 
 def _of_queue(counts: Counts) -> Iterator[_Sample]:
-    for lane, count in sorted(counts.pending.items()):
-        yield Gauge, "pending", "Requests that wait and are due", {"lane": lane.name.lower()}, count
+    for lane, count in counts.pending.items():
+        yield Gauge, "pending", "Requests that wait and are due", {"lane": lane}, count
     yield Gauge, "delayed", "Requests that wait until they are due", {}, counts.delayed
     yield Gauge, "leased", "Requests handed to workers and not yet finished", {}, counts.leased
     yield Gauge, "failures", "Requests in the failure list", {}, counts.failed

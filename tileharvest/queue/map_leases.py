@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tileharvest.politeness.lock import Lock
 from tileharvest.queue.sqlite.queue import file_stem, queue_errors
@@ -12,45 +12,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class MapLeases(Protocol):
-    """Which worker is at which map. Workers that start and end at any time share the maps by this.
+class LocalMapLeases:
+    """Which worker of one machine is at which map. Workers that start and end at any time share the maps by
+    this. `RedisMapLeases` is the same for workers on any number of machines.
 
     Guarantee: if several workers ask for a map that nobody is at, one of them gets it. The lease lasts until
     it is released, or until its worker is gone: at once on one machine, and over Redis when it was silent for
     `SILENT` seconds. A lease keeps nobody from harvesting a map without one: it only spreads the work. All
     methods raise QueueError.
+
+    Here leases are locks of the system, which end with their process. A map counts as leased, too, if another
+    process works on its queue without a lease; nobody can join it, because such a queue has one worker.
     """
-
-    async def open(self) -> None:
-        """Becomes a worker."""
-        ...
-
-    async def acquire(self, names: Sequence[str]) -> str | None:
-        """Leases the first of these maps that nobody is at, and returns it, or None if there is none."""
-        ...
-
-    async def taken(self, names: Sequence[str]) -> Sequence[str]:
-        """Returns the maps among these that other workers are at and that this worker may join, in order."""
-        ...
-
-    async def extend(self) -> None:
-        """Lets all leases of this worker last. Call it several times within `SILENT` seconds."""
-        ...
-
-    async def release(self, name: str, pause: float = 0.0) -> None:
-        """Ends the lease of a map. Over Redis no worker gets the map before the pause, in seconds, is over.
-        On one machine the worker itself must leave it alone."""
-        ...
-
-    async def close(self) -> None:
-        """Releases all leases. Closing twice is harmless."""
-        ...
-
-
-class LocalMapLeases:
-    """`MapLeases` of one machine, as locks of the system, which end with their process. A map counts as
-    leased, too, if another process works on its queue without a lease; nobody can join it, because such a
-    queue has one worker."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is that of the queues."""
@@ -58,9 +31,10 @@ class LocalMapLeases:
         self._held: dict[str, Lock] = {}
 
     async def open(self) -> None:
-        pass
+        """Becomes a worker."""
 
     async def acquire(self, names: Sequence[str]) -> str | None:
+        """Leases the first of these maps that nobody is at, and returns it, or None if there is none."""
         for name in names:
             lock = Lock(self._folder, f"map {name}")
             if name not in self._held and not Lock(self._folder, file_stem(name)).is_taken():
@@ -72,15 +46,19 @@ class LocalMapLeases:
         return None
 
     async def taken(self, names: Sequence[str]) -> Sequence[str]:
+        """Returns the maps among these that other workers are at and that this worker may join, in order."""
         return ()
 
     async def extend(self) -> None:
-        pass
+        """Lets all leases of this worker last. Call it several times within `SILENT` seconds."""
 
     async def release(self, name: str, pause: float = 0.0) -> None:
+        """Ends the lease of a map. Over Redis no worker gets the map before the pause, in seconds, is over.
+        Here the worker itself must leave it alone."""
         if name in self._held:
             self._held.pop(name).drop()
 
     async def close(self) -> None:
+        """Releases all leases. Closing twice is harmless."""
         for name in list(self._held):
             await self.release(name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from hashlib import sha1
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
 
 PUSHED: Final = ""
 """The segment of requests that a person has pushed. It never ends, so they wait until they are made."""
-
-
-class Lane(IntEnum):
-    """Which lane a request waits in, in the order in which the lanes are asked."""
-
-    PLUS = 0
-    NORMAL = 1
-    MINUS = 2
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -130,7 +121,10 @@ class Failure:
 class Counts:
     """How many requests are where. All but `done` and `seen` count all segments together."""
 
-    pending: Mapping[Lane, int] = field(default_factory=lambda: dict.fromkeys(Lane, 0))
+    plus: int = 0
+    """What waits in the plus lane: the requests with a priority above 0."""
+    normal: int = 0
+    minus: int = 0
     delayed: int = 0
     leased: int = 0
     """The number of leases of all workers."""
@@ -141,6 +135,11 @@ class Counts:
     """The different requests that the segment has accepted. Those without fingerprint do not count."""
 
     @property
+    def pending(self) -> dict[str, int]:
+        """By lane: the requests that wait and are due."""
+        return {"plus": self.plus, "normal": self.normal, "minus": self.minus}
+
+    @property
     def left(self) -> int:
         """The number of requests that are neither finished nor given up."""
         return sum(self.pending.values()) + self.delayed + self.leased
@@ -148,13 +147,8 @@ class Counts:
     def as_plain(self) -> dict[str, int]:
         """Returns the counts by name, for statistics and for programs."""
         return {
-            **{f"pending/{lane.name.lower()}": count for lane, count in sorted(self.pending.items())},
-            "delayed": self.delayed,
-            "leased": self.leased,
-            "failed": self.failed,
-            "done": self.done,
-            "seen": self.seen,
-            "left": self.left,
+            **{f"pending/{lane}": count for lane, count in self.pending.items()},
+            **{name: getattr(self, name) for name in ("delayed", "leased", "failed", "done", "seen", "left")},
         }
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.politeness.redis import RedisThrottle
-    from tileharvest.queue.map_leases import MapLeases
     from tileharvest.queue.port import RequestQueue, Worker
     from tileharvest.queue.redis.link import RedisLink
+    from tileharvest.queue.redis.map_leases import RedisMapLeases
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import SegmentResolver
 
@@ -128,7 +128,7 @@ def shared_throttle(
     return RedisThrottle(link), link
 
 
-def map_leases(settings: BaseSettings) -> MapLeases:
+def map_leases(settings: BaseSettings) -> LocalMapLeases | RedisMapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
         return LocalMapLeases(data_folder(settings) / "queues")

@@ -19,7 +19,7 @@ import msgspec
 from redis.exceptions import NoScriptError, RedisError
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lane, Lease, Worker
+from tileharvest.queue.port import PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lease, Worker
 from tileharvest.queue.redis.link import RedisLink, connect
 from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
@@ -171,6 +171,7 @@ class RedisQueue:
         if segment is None:
             segment = next((one.decode() for one in segments if one.decode() != PUSHED), PUSHED)
         lanes = [("(0", "+inf"), (0, 0), ("-inf", "(0")]
+        # Scores are negative priorities.
         waiting = [("zcount", self._key("waiting:", slot), *lane) for lane in lanes[::-1] for slot in slots]
         held = [("scard", self._key("leases:", one)) for one in workers]
         rest = [
@@ -181,9 +182,9 @@ class RedisQueue:
         ]
         found = await self._pipe(*waiting, *held, *rest)
         delayed, failed, done, seen = found[len(waiting) + len(held) :]
-        pending = {lane: sum(found[lane * len(slots) : (lane + 1) * len(slots)]) for lane in Lane}
+        plus, normal, minus = (sum(found[lane * len(slots) : (lane + 1) * len(slots)]) for lane in range(3))
         leased = sum(found[len(waiting) : len(waiting) + len(held)])
-        return Counts(pending, delayed, leased, failed, int(done or 0), seen)
+        return Counts(plus, normal, minus, delayed, leased, failed, int(done or 0), seen)
 
     async def failures(self) -> Sequence[Failure]:
         (listed,) = await self._pipe(("zrange", self._key("failed"), 0, -1, False, True))
@@ -211,26 +212,15 @@ class RedisQueue:
 
     async def forget(self, segment: str) -> None:
         """Drops what the segment has. This is not one step, and nobody else should work on the segment."""
-        slots, workers = await self._pipe(
-            ("smembers", self._key("slots")), ("zrange", self._key("workers"), 0, -1)
-        )
-        places = [self._key("waiting:", slot) for slot in slots] + [self._key("delayed")]
-        held = [self._key("leases:", one) for one in workers]
-        found = await self._pipe(
-            *(("zrange", place, 0, -1) for place in places), *(("smembers", one) for one in held)
-        )
-        for place, ids in zip([*places, *held], found, strict=True):
-            of = await self._pipe(*(("hget", self._key("entry:", one), "segment") for one in ids))
-            mine = [one for one, name in zip(ids, of, strict=True) if name == segment.encode()]
-            remove = "srem" if place in held else "zrem"
-            await self._pipe(
-                *((remove, place, one) for one in mine),
-                *(("delete", self._key("entry:", one)) for one in mine),
-            )
-        left = await self._pipe(*(("exists", self._key("waiting:", slot)) for slot in slots))
-        empty = [slot for slot, is_there in zip(slots, left, strict=True) if not is_there]
+        (failed,) = await self._pipe(("zrange", self._key("failed"), 0, -1))
+        entries = await self._link.attempt(self._entries)
+        ids = [one for one in entries if one not in failed]
+        found = await self._pipe(*(("hmget", self._key("entry:", one), "segment", "attempt") for one in ids))
+        mine = [(one, row[1]) for one, row in zip(ids, found, strict=True) if row[0] == segment.encode()]
+        for first in range(0, len(mine), _AT_ONCE):
+            ends = [part for end in mine[first : first + _AT_ONCE] for part in (*end, "finish", "")]
+            await self._run("end", 0.0, *ends)
         await self._pipe(
-            *(("srem", self._key("slots"), slot) for slot in empty),
             ("delete", self._key("seen:", segment)),
             ("hdel", self._key("done"), segment),
             ("zrem", self._key("segments"), segment),
@@ -319,6 +309,10 @@ class RedisQueue:
     async def _time(self) -> float:
         seconds, fraction = await self._link.attempt(lambda client: _time_at(client, self._prefix))
         return int(seconds) + int(fraction) / 1e6
+
+    async def _entries(self, client: Client) -> list[bytes]:
+        keys = client.scan_iter(match=self._key("entry:*"), count=1000)
+        return [key.removeprefix(self._key("entry:")) async for key in keys]
 
     async def _delete_all(self, client: Client) -> None:
         async for key in client.scan_iter(match=self._prefix + b"*", count=1000):

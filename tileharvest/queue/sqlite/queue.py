@@ -7,14 +7,13 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from tileharvest.errors import ExitStatus, QueueError, program
 from tileharvest.politeness.lock import Lock
-from tileharvest.queue.port import PUSHED, Counts, Exchanged, Failure, Lane, Lease
+from tileharvest.queue.port import PUSHED, Counts, Exchanged, Failure, Lease
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
@@ -224,15 +223,14 @@ class SqliteQueue:
         return await self._in_thread(lambda: self._transact(work))
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        def worked() -> Result:
+            with queue_errors(self._where):
+                return work()
+
         # The context of the caller goes along: by it the log tells whose queue this is.
-        called = partial(copy_context().run, self._with_errors, work)
-        return await asyncio.get_running_loop().run_in_executor(_THREAD, called)
+        return await asyncio.get_running_loop().run_in_executor(_THREAD, copy_context().run, worked)
 
     # From here on in the thread.
-
-    def _with_errors(self, work: Callable[[], Result]) -> Result:
-        with queue_errors(self._where):
-            return work()
 
     def _become_worker(self, segment: str, now: float) -> None:
         if self._lock is not None and not self._lock.take():
@@ -398,9 +396,7 @@ class SqliteQueue:
         if segment is None:
             newest = self._rows("SELECT name FROM segments WHERE name != ? ORDER BY number DESC", PUSHED)
             segment = newest[0][0] if newest else PUSHED
-        plus, normal, minus, delayed, leased, failed, done, seen = self._rows(_COUNTS, segment)[0]
-        pending = {Lane.PLUS: plus, Lane.NORMAL: normal, Lane.MINUS: minus}
-        return Counts(pending, delayed, leased, failed, done, seen)
+        return Counts(*self._rows(_COUNTS, segment)[0])
 
     def _take_up(self, ids: Sequence[int], segment: str | None) -> int:
         taken = 0

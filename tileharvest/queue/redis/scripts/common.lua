@@ -38,6 +38,7 @@ local function take(id)
     if redis.call('EXISTS', P .. 'waiting:' .. slot) == 0 then
         redis.call('SREM', P .. 'slots', slot)
     end
+    redis.call('ZREM', P .. 'delayed', id)
     redis.call('ZREM', P .. 'failed', id)
     redis.call('SREM', P .. 'leases:' .. holder, id)
 end

@@ -17,8 +17,8 @@ _NOBODY: Final = b"nobody"
 
 
 class RedisMapLeases:
-    """The same as `LocalMapLeases`, for all workers that share a Redis. Any number of workers may join the one
-    that has a map's lease: a queue in Redis has any number of workers."""
+    """The same as `LocalMapLeases`, for all workers that share a Redis. Any number of workers may join the
+    one that has a map's lease: a queue in Redis has any number of workers."""
 
     def __init__(
         self, parameters: Mapping[str, Any], *, silent: float = SILENT, patience: float = 5.0

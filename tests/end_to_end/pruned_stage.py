@@ -121,10 +121,6 @@ class DrawnSite:
         """Against the law: nothing above it is touched."""
         self.rendering.replace(self._digits(path), drawn(f"{self.layer} {next(self._drawings)}"), seconds)
 
-    def remove_alone(self, path: str) -> None:
-        """Against the law, as Overviewer's `--check-tiles` does."""
-        self.file(path).unlink()
-
     def redate(self, path: str, seconds: int) -> None:
         """The same bytes."""
         os.utime(self.file(path), (seconds, seconds))

@@ -108,14 +108,6 @@ def test_an_index_that_was_wrong_is_relied_on_again_when_it_has_told_of_a_change
     assert BY_INDEX in stage.harvest(DAYS[5])
 
 
-def test_a_render_of_which_the_index_tells_is_asked_for_as_without_an_index(stage: Stage) -> None:
-    stage.files.draw("022", NOON + 100 * HOUR)
-    stage.files.configure(last_rendertime=NOON + 100 * HOUR)
-    walk = the_walk(stage.harvest(DAYS[1]))
-    assert "its change index tells that all of it may have changed" in walk.reason
-    assert stage.is_up_to_date
-
-
 def test_a_tile_that_has_failed_is_asked_although_the_index_tells_of_nothing(stage: Stage) -> None:
     stage.files.configure(last_rendertime=NOON + HOUR)
     path = stage.files.address("120")
@@ -129,10 +121,3 @@ def test_a_tile_that_has_failed_is_asked_although_the_index_tells_of_nothing(sta
     assert "its change index tells that 1 tile may have changed" in log
     assert stage.is_up_to_date
     assert {digits for _, digits in stage.asked} == {"1", "12", "120"}
-
-
-def test_a_render_that_is_going_on_makes_the_index_of_no_use(stage: Stage) -> None:
-    stage.files.configure(last_rendertime=NOON, render_in_progress=True)
-    stage.files.draw("300", NOON + 100 * HOUR)
-    assert "change index" not in stage.harvest(DAYS[1])
-    assert stage.is_up_to_date

@@ -56,23 +56,6 @@ def test_a_tile_that_changes_twice_on_a_day_has_one_version_of_it(
     assert len(project.versions()) == len(harvested_map.paths())
 
 
-def test_a_tile_that_changes_back_gets_a_version_and_no_second_image(
-    project: Project, harvested_map: Rendering
-) -> None:
-    before = project.stored()
-    first, second, *_ = deepest(harvested_map)
-    own, other = harvested_map.file(first).read_bytes(), harvested_map.file(second).read_bytes()
-    harvested_map.replace(first, other, NOW)
-    project.harvest(SMALL, TOMORROW)
-    harvested_map.replace(first, own, NOW + 60)
-    project.harvest(SMALL, LATER)
-    expected = [(TODAY, own), (TOMORROW, other), (LATER, own)]
-    assert days_of(project, harvested_map.tile(first)) == [
-        (day, sha1(image).hexdigest()) for day, image in expected
-    ]
-    assert project.stored() == before
-
-
 @pytest.fixture
 def branch(harvested_map: Rendering) -> dict[str, bytes]:
     """A branch of a map that was harvested today, removed since; by path, its images."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import drawn
-from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, Stage, Walked, drawn_site, latest, the_walk
+from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, Stage, Walked, drawn_site, the_walk
 from tests.servers import rules
 
 if TYPE_CHECKING:
@@ -62,35 +61,3 @@ def test_a_clock_that_is_put_back_after_the_proof_hides_no_change(stage: Stage) 
     # The first full harvest sees that its times are in disorder.
     assert the_walk(stage.harvest(DAYS[7])).reason == f"the last full walk was on {DAYS[0]}"
     assert "changed after that one" in the_walk(stage.harvest(DAYS[8])).reason
-
-
-@pytest.mark.parametrize(
-    "keys", [{"zooms": [0, 0]}, {"check": "conditional"}, {}], ids=["zooms above are not kept", "304", "all"]
-)
-def test_a_removal_that_leaves_the_times_above_as_they_are_is_found_where_only_times_are_told(
-    stage: Stage, keys: dict[str, object]
-) -> None:
-    """As Overviewer gives a tile the time of its newest child, which is still there."""
-    stage.describe(audit=0, **keys)
-    stage.server.rule_for_all = rules.without_etag()
-    stage.harvest(DAYS[0])
-    stage.files.remove_alone("000")
-    for above in ("00", "0"):
-        time = int(stage.files.file(above).stat().st_mtime)
-        stage.files.file(above).write_bytes(drawn(f"{above} anew", pixels=20))
-        stage.files.redate(above, time)
-    assert the_walk(stage.harvest(DAYS[1])).is_pruned
-    present = {tile for tile in latest(stage.project) if tile.zoom == 0}
-    assert present == {tile for tile in stage.files.rendering.images() if tile.zoom == 0}
-
-
-def test_a_parent_that_looks_as_before_leads_to_what_changed_below_it_by_its_time(stage: Stage) -> None:
-    """Its ETag is that of its bytes, which are the same."""
-    stage.server.rule_for_all = content_etags(dated=True)
-    stage.harvest(DAYS[0])
-    stage.files.draw_alone("022", NOON + 100 * HOUR)
-    for above in ("02", "0"):
-        stage.files.redate(above, NOON + 100 * HOUR)
-    assert the_walk(stage.harvest(DAYS[1])).is_pruned
-    assert stage.is_up_to_date
-    assert "300" not in {path for _, path in stage.asked}

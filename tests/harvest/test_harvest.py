@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -14,7 +13,6 @@ from msgspec.structs import replace as replaced
 from tests.middlewares.making import (
     ALL,
     DAY,
-    DEEPEST,
     FIRST_LEVEL,
     LATER,
     LAYER,
@@ -72,102 +70,73 @@ async def keep_all(harvest: Harvest, outcome: Outcome, *tiles: Tile) -> None:
     await harvest.keep_results([found(outcome, tile) for tile in tiles])
 
 
-def known(folder: Path, *tiles: Tile) -> None:
+async def known(folder: Path, *tiles: Tile) -> None:
     """A first harvest has found these tiles, and all of them if none are given."""
-    asyncio.run(remember(folder, *map(added, tiles or ALL)))
+    await remember(folder, *map(added, tiles or ALL))
 
 
 def first_tiles(harvest: Harvest) -> list[tuple[str, Tile]]:
     return [(block.layer, tile) for block, _ in harvest.first() for _, tile in block.tiles()]
 
 
-def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            assert first_tiles(harvest) == [(LAYER, tile) for tile in FIRST_LEVEL]
-            assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
-            assert await harvest.latest([(LAYER, FIRST_LEVEL[0])]) == [None]
-            assert await harvest.unasked() == []
-
-    asyncio.run(run())
+async def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path) as harvest:
+        assert first_tiles(harvest) == [(LAYER, tile) for tile in FIRST_LEVEL]
+        assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
+        assert await harvest.latest([(LAYER, FIRST_LEVEL[0])]) == [None]
+        assert await harvest.unasked() == []
 
 
-def test_the_size_of_tiles_is_that_of_the_first_image_where_the_site_does_not_say_it(tmp_path: Path) -> None:
-    (layer,) = SITE.layers
-    unsized = replace(SITE, layers=(replace(layer, tile_size=(256, 256), tells_size=False),))
-
-    async def run() -> None:
-        harvest = unopened(tmp_path)
-        await harvest.open(unsized)
-        await harvest.keep_results([added(FIRST_LEVEL[0])])
-        await harvest.close()
-
-    asyncio.run(run())
-    assert query(tmp_path, "SELECT tile_width, tile_height FROM harvest_layers") == [layer.tile_size]
-
-
-def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
+async def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
     """As one of a week: its versions are of the day on which it began."""
 
-    async def run() -> None:
-        async with opened(tmp_path, DAY) as begun:
-            week = begun.segment
-        continued = unopened(tmp_path, LATER)
-        continued.segment = week
-        await continued.open(SITE)
-        await continued.close()
-        assert (continued.continued, continued.day) == (True, DAY)
-
-    asyncio.run(run())
+    async with opened(tmp_path, DAY) as begun:
+        week = begun.segment
+    continued = unopened(tmp_path, LATER)
+    continued.segment = week
+    await continued.open(SITE)
+    await continued.close()
+    assert (continued.continued, continued.day) == (True, DAY)
 
 
-def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns(tmp_path: Path) -> None:
+async def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns(tmp_path: Path) -> None:
     body = drawn("sea")
     image = image_of(body)
 
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await harvest.keep_results([added(FIRST_LEVEL[0], body, '"sea"')])
-            file = tmp_path / "tiles" / image.sha1[:2] / f"{image.sha1}.png"
-            assert file.read_bytes() == body
-            rows = query(tmp_path, "SELECT zoom, x, y, day, sha1, size, etag FROM versions")
-            assert rows == [(-1, -2, 2, "2024-05-02", image.sha1, len(body), '"sea"')]
-
-    asyncio.run(run())
+    async with opened(tmp_path) as harvest:
+        await harvest.keep_results([added(FIRST_LEVEL[0], body, '"sea"')])
+        file = tmp_path / "tiles" / image.sha1[:2] / f"{image.sha1}.png"
+        assert file.read_bytes() == body
+        rows = query(tmp_path, "SELECT zoom, x, y, day, sha1, size, etag FROM versions")
+        assert rows == [(-1, -2, 2, "2024-05-02", image.sha1, len(body), '"sea"')]
 
 
-def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
+async def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
     """A row never points at bytes that do not exist."""
     result = added(FIRST_LEVEL[0])
     assert result.image is not None
     in_the_way = tmp_path / "tiles" / result.image.sha1[:2]
 
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            in_the_way.parent.mkdir()
-            in_the_way.write_text("in the way", encoding="utf-8")
-            with pytest.raises(StoreError):
-                await harvest.keep_results([result])
-            assert harvest.tally == {}
-
-    asyncio.run(run())
+    async with opened(tmp_path) as harvest:
+        in_the_way.parent.mkdir()
+        in_the_way.write_text("in the way", encoding="utf-8")
+        with pytest.raises(StoreError):
+            await harvest.keep_results([result])
+        assert harvest.tally == {}
     assert query(tmp_path, "SELECT * FROM versions") == []
 
 
-def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
+async def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(tmp_path: Path) -> None:
+    async with opened(tmp_path) as harvest:
+        harvest.check_room()
+        await harvest.keep_results([added(FIRST_LEVEL[0])])
+        harvest.limit(Rules("map.example.net", 1, min_free=2**60), tmp_path)
+        with pytest.raises(BudgetError, match="min_free") as raised:
+            await harvest.keep_results([added(FIRST_LEVEL[1])])
+        assert not raised.value.is_all_kept
+        with pytest.raises(BudgetError, match="min_free") as raised:
             harvest.check_room()
-            await harvest.keep_results([added(FIRST_LEVEL[0])])
-            harvest.limit(Rules("map.example.net", 1, min_free=2**60), tmp_path)
-            with pytest.raises(BudgetError, match="min_free") as raised:
-                await harvest.keep_results([added(FIRST_LEVEL[1])])
-            assert not raised.value.is_all_kept
-            with pytest.raises(BudgetError, match="min_free") as raised:
-                harvest.check_room()
-            assert raised.value.is_all_kept
-
-    asyncio.run(run())
+        assert raised.value.is_all_kept
     assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
 
 
@@ -175,228 +144,136 @@ def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(t
     ("tile", "knows"),
     [(Tile(-1, -2, 2), True), (Tile(0, -3, 3), True), (Tile(0, -1, 3), False), (Tile(-1, 2, 2), False)],
 )
-def test_it_knows_whether_the_history_has_anything_in_a_tiles_square(
+async def test_it_knows_whether_the_history_has_anything_in_a_tiles_square(
     tmp_path: Path, tile: Tile, knows: bool
 ) -> None:
-    known(tmp_path, Tile(0, -3, 3))
+    await known(tmp_path, Tile(0, -3, 3))
 
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            assert await harvest.knows_below(LAYER, tile) is knows
-
-    asyncio.run(run())
+    async with opened(tmp_path) as harvest:
+        assert await harvest.knows_below(LAYER, tile) is knows
 
 
-def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
-    known(tmp_path)
+async def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
+    await known(tmp_path)
 
-    async def run() -> None:
-        async with opened(tmp_path) as stopped:
-            await keep_all(stopped, Outcome.IGNORED, *ALL[:12])
-        async with opened(tmp_path) as harvest:
-            assert (harvest.continued, harvest.expected) == (True, 20)
-            assert {tile for _, tile in await harvest.unasked()} == set(ALL[12:])
-            await keep_all(harvest, Outcome.IGNORED, *ALL[12:])
-            assert await harvest.unasked() == []
-            assert await harvest.finish() == {Outcome.IGNORED: 20}
-
-    asyncio.run(run())
+    async with opened(tmp_path) as stopped:
+        await keep_all(stopped, Outcome.IGNORED, *ALL[:12])
+    async with opened(tmp_path) as harvest:
+        assert (harvest.continued, harvest.expected) == (True, 20)
+        assert {tile for _, tile in await harvest.unasked()} == set(ALL[12:])
+        await keep_all(harvest, Outcome.IGNORED, *ALL[12:])
+        assert await harvest.unasked() == []
+        assert await harvest.finish() == {Outcome.IGNORED: 20}
     assert ends(tmp_path) == ["finished", "finished"]
 
 
-def test_a_harvest_of_another_day_ends_one_that_was_stopped(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path, DAY) as stopped:
-            await stopped.keep_results([added(FIRST_LEVEL[0])])
-        async with opened(tmp_path, LATER) as harvest:
-            assert (harvest.continued, harvest.expected) == (False, 1)
-
-    asyncio.run(run())
-    assert ends(tmp_path) == ["interrupted", None]
-
-
-def test_tiles_below_one_that_vanished_are_unasked(tmp_path: Path) -> None:
-    known(tmp_path)
-    vanished, *others = FIRST_LEVEL
-    below = [tile for tile in DEEPEST if tile.x < 0 < tile.y]
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.GONE, vanished)
-            await keep_all(harvest, Outcome.IGNORED, *others, *(set(DEEPEST) - set(below)))
-            assert {tile for _, tile in await harvest.unasked()} == set(below)
-
-    asyncio.run(run())
-
-
-def test_tiles_outside_of_the_zones_are_not_missed(tmp_path: Path) -> None:
-    known(tmp_path)
+async def test_tiles_outside_of_the_zones_are_not_missed(tmp_path: Path) -> None:
+    await known(tmp_path)
     corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
 
-    async def run() -> None:
-        async with opened(tmp_path, zones=(corner,)) as harvest:
-            assert harvest.expected == 2
-            await keep_all(harvest, Outcome.IGNORED, Tile(-1, -2, 2))
-            assert [tile for _, tile in await harvest.unasked()] == [Tile(0, -3, 3)]
-            await keep_all(harvest, Outcome.IGNORED, Tile(0, -3, 3))
-            assert await harvest.unasked() == []
-
-    asyncio.run(run())
+    async with opened(tmp_path, zones=(corner,)) as harvest:
+        assert harvest.expected == 2
+        await keep_all(harvest, Outcome.IGNORED, Tile(-1, -2, 2))
+        assert [tile for _, tile in await harvest.unasked()] == [Tile(0, -3, 3)]
+        await keep_all(harvest, Outcome.IGNORED, Tile(0, -3, 3))
+        assert await harvest.unasked() == []
 
 
-def test_half_of_the_known_tiles_can_be_gone(tmp_path: Path) -> None:
-    known(tmp_path)
+async def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path: Path) -> None:
+    await known(tmp_path)
 
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.GONE, *ALL[10:])
-            await keep_all(harvest, Outcome.IGNORED, *ALL[:10])
-            assert await harvest.unasked() == []
-            assert await harvest.finish() == {Outcome.GONE: 10, Outcome.IGNORED: 10}
-        async with opened(tmp_path, again=True) as again:
-            assert again.expected == 10
-
-    asyncio.run(run())
-    assert gone_versions(tmp_path) == 10
-
-
-def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path: Path) -> None:
-    known(tmp_path)
-
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.GONE, *ALL[:10])
-            with pytest.raises(MovedError, match=r"more than half of the 20 tiles .* put the new url"):
-                await keep_all(harvest, Outcome.GONE, ALL[10])
-            assert await harvest.abandon("moved") == {}
-
-    asyncio.run(run())
+    async with opened(tmp_path) as harvest:
+        await keep_all(harvest, Outcome.GONE, *ALL[:10])
+        with pytest.raises(MovedError, match=r"more than half of the 20 tiles .* put the new url"):
+            await keep_all(harvest, Outcome.GONE, ALL[10])
+        assert await harvest.abandon("moved") == {}
     assert gone_versions(tmp_path) == 0
     assert ends(tmp_path) == ["finished", "moved"]
 
 
-def test_tiles_below_those_that_vanished_are_asked_before_the_map_counts_as_moved(tmp_path: Path) -> None:
+async def test_tiles_below_those_that_vanished_are_asked_before_the_map_counts_as_moved(
+    tmp_path: Path,
+) -> None:
     """Four tiles are gone, and no walk leads to the sixteen below them, which may still be there."""
-    known(tmp_path)
+    await known(tmp_path)
 
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.GONE, *FIRST_LEVEL)
-            unasked = [tile for _, tile in await harvest.unasked()]
-            assert len(unasked) == 16
-            with pytest.raises(MovedError):
-                await keep_all(harvest, Outcome.GONE, *unasked)
-
-    asyncio.run(run())
+    async with opened(tmp_path) as harvest:
+        await keep_all(harvest, Outcome.GONE, *FIRST_LEVEL)
+        unasked = [tile for _, tile in await harvest.unasked()]
+        assert len(unasked) == 16
+        with pytest.raises(MovedError):
+            await keep_all(harvest, Outcome.GONE, *unasked)
 
 
-def test_that_the_map_has_moved_is_noticed_though_no_worker_found_more_than_half_gone(tmp_path: Path) -> None:
-    known(tmp_path)
+async def test_that_the_map_has_moved_is_noticed_though_no_worker_found_more_than_half_gone(
+    tmp_path: Path,
+) -> None:
+    await known(tmp_path)
 
-    async def run() -> None:
-        async with opened(tmp_path) as one, opened(tmp_path) as other:
-            await keep_all(one, Outcome.GONE, *ALL[:10])
-            await keep_all(other, Outcome.GONE, *ALL[10:])
-            with pytest.raises(MovedError):
-                await one.unasked()
-
-    asyncio.run(run())
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        await keep_all(one, Outcome.GONE, *ALL[:10])
+        await keep_all(other, Outcome.GONE, *ALL[10:])
+        with pytest.raises(MovedError):
+            await one.unasked()
 
 
-def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_again(tmp_path: Path) -> None:
-    async def run() -> None:
-        late = unopened(tmp_path)
-        await late.expect_work()
-        async with opened(tmp_path) as first:
-            await first.finish()
-        with pytest.raises(AlreadyHarvestedError, match="already harvested for 2024-05-02"):
-            await late.open(SITE)
-        assert not late.is_open
-
-    asyncio.run(run())
+async def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_again(
+    tmp_path: Path,
+) -> None:
+    late = unopened(tmp_path)
+    await late.expect_work()
+    async with opened(tmp_path) as first:
+        await first.finish()
+    with pytest.raises(AlreadyHarvestedError, match="already harvested for 2024-05-02"):
+        await late.open(SITE)
+    assert not late.is_open
     assert ends(tmp_path) == ["finished"]
 
 
-def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_without_a_word(
+async def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_without_a_word(
     tmp_path: Path,
 ) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as one, opened(tmp_path) as other:
-            await keep_all(other, Outcome.NOTHING, *ALL[:3])
-            await other.finish()
-            await keep_all(one, Outcome.NOTHING, *ALL[:2])
-            one.cost_meter.requests += 2
-            assert await one.counts() == {Outcome.NOTHING: 3}
-
-    asyncio.run(run())
+    async with opened(tmp_path) as one, opened(tmp_path) as other:
+        await keep_all(other, Outcome.NOTHING, *ALL[:3])
+        await other.finish()
+        await keep_all(one, Outcome.NOTHING, *ALL[:2])
+        one.cost_meter.requests += 2
+        assert await one.counts() == {Outcome.NOTHING: 3}
     assert query(tmp_path, "SELECT requests FROM harvests") == [(2,)]
 
 
-def test_a_worker_that_joins_late_expects_as_many_tiles_as_the_first(tmp_path: Path) -> None:
-    known(tmp_path, *ALL[:8])
+async def test_a_worker_that_joins_late_expects_as_many_tiles_as_the_first(tmp_path: Path) -> None:
+    await known(tmp_path, *ALL[:8])
 
-    async def run() -> None:
-        async with opened(tmp_path) as one:
-            await one.keep_results([added(tile) for tile in ALL[8:]])
-            async with opened(tmp_path) as late:
-                assert (one.expected, late.expected) == (8, 8)
-                await keep_all(late, Outcome.GONE, *ALL[:4])
-                with pytest.raises(MovedError, match="more than half of the 8 tiles"):
-                    await keep_all(late, Outcome.GONE, ALL[4])
-
-    asyncio.run(run())
+    async with opened(tmp_path) as one:
+        await one.keep_results([added(tile) for tile in ALL[8:]])
+        async with opened(tmp_path) as late:
+            assert (one.expected, late.expected) == (8, 8)
+            await keep_all(late, Outcome.GONE, *ALL[:4])
+            with pytest.raises(MovedError, match="more than half of the 8 tiles"):
+                await keep_all(late, Outcome.GONE, ALL[4])
 
 
-def most(folder: Path, **keys: Any) -> list[int]:
-    """How many tiles each layer may have at a harvest, which is left unfinished."""
-
-    async def run() -> list[int]:
-        async with opened(folder, **keys) as harvest:
-            return [guard.most for guard in harvest.guards.values()]
-
-    return asyncio.run(run())
-
-
-def test_how_many_tiles_a_layer_may_have_is_for_maps_toml_to_say(tmp_path: Path) -> None:
-    assert most(tmp_path) == [2_000_000]
-    assert most(tmp_path, max_tiles=7) == [7]
-
-
-def test_a_map_is_not_taken_for_moved_because_it_is_harvested_on_with_wider_zones(tmp_path: Path) -> None:
-    known(tmp_path)
+async def test_a_map_is_not_taken_for_moved_because_it_is_harvested_on_with_wider_zones(
+    tmp_path: Path,
+) -> None:
+    await known(tmp_path)
     corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
 
-    async def run() -> None:
-        async with opened(tmp_path, zones=(corner,)) as stopped:
-            assert stopped.expected == 2
-        async with opened(tmp_path) as harvest:
-            await keep_all(harvest, Outcome.GONE, *ALL[:10])
-            assert harvest.expected == 2
-
-    asyncio.run(run())
+    async with opened(tmp_path, zones=(corner,)) as stopped:
+        assert stopped.expected == 2
+    async with opened(tmp_path) as harvest:
+        await keep_all(harvest, Outcome.GONE, *ALL[:10])
+        assert harvest.expected == 2
 
 
-def test_why_a_run_was_stopped_is_noted_until_the_harvest_goes_on(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await harvest.stop("budget: 3 requests")
-        assert query(tmp_path, "SELECT stopped FROM harvests") == [("budget: 3 requests",)]
-        async with opened(tmp_path):
-            assert query(tmp_path, "SELECT stopped FROM harvests") == [(None,)]
-
-    asyncio.run(run())
-
-
-def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with opened(tmp_path) as stopped:
-            stopped.cost_meter.requests, stopped.cost_meter.received_bytes = 7, 1000
-            await stopped.keep_results([found(Outcome.NOTHING, FIRST_LEVEL[0])])
-        async with opened(tmp_path) as harvest:
-            harvest.cost_meter.requests, harvest.cost_meter.received_bytes = 5, 24
-            await harvest.finish()
-
-    asyncio.run(run())
+async def test_the_cost_is_recorded_also_of_a_harvest_that_was_stopped(tmp_path: Path) -> None:
+    async with opened(tmp_path) as stopped:
+        stopped.cost_meter.requests, stopped.cost_meter.received_bytes = 7, 1000
+        await stopped.keep_results([found(Outcome.NOTHING, FIRST_LEVEL[0])])
+    async with opened(tmp_path) as harvest:
+        harvest.cost_meter.requests, harvest.cost_meter.received_bytes = 5, 24
+        await harvest.finish()
     assert query(tmp_path, "SELECT requests, received_bytes FROM harvests") == [(12, 1024)]
 
 
@@ -405,80 +282,32 @@ def stored_bytes(folder: Path) -> list[int]:
     return [row[0] for row in query(folder, "SELECT stored_bytes FROM harvests ORDER BY id")]
 
 
-def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path) -> None:
+async def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path) -> None:
     sea, island = drawn("sea"), drawn("island")
 
-    async def run() -> None:
-        async with opened(tmp_path, DAY) as first:
-            await first.keep_results([added(FIRST_LEVEL[0], sea)])
-            await first.finish()
-        async with opened(tmp_path, LATER) as second:
-            await second.keep_results([replaced(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED)])
-            await second.keep_results([added(FIRST_LEVEL[1], sea)])
-            await second.finish()
-
-    asyncio.run(run())
+    async with opened(tmp_path, DAY) as first:
+        await first.keep_results([added(FIRST_LEVEL[0], sea)])
+        await first.finish()
+    async with opened(tmp_path, LATER) as second:
+        await second.keep_results([replaced(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED)])
+        await second.keep_results([added(FIRST_LEVEL[1], sea)])
+        await second.finish()
     assert stored_bytes(tmp_path) == [len(sea), len(island)]
 
 
-def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked_again(
+async def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked_again(
     tmp_path: Path,
 ) -> None:
     """Unless a version names it: then it was counted, or was there before."""
     sea, island = drawn("sea"), drawn("island")
     FileStore(tmp_path / "tiles").put({image_of(body): body for body in (sea, island)})
 
-    async def run() -> None:
-        async with opened(tmp_path) as harvest:
-            await harvest.keep_results([replaced(added(FIRST_LEVEL[0], sea), again=True)])
-            await harvest.keep_results([replaced(added(FIRST_LEVEL[1], sea), again=True)])
-            await harvest.keep_results([added(FIRST_LEVEL[2], island)])
-            await harvest.finish()
-
-    asyncio.run(run())
+    async with opened(tmp_path) as harvest:
+        await harvest.keep_results([replaced(added(FIRST_LEVEL[0], sea), again=True)])
+        await harvest.keep_results([replaced(added(FIRST_LEVEL[1], sea), again=True)])
+        await harvest.keep_results([added(FIRST_LEVEL[2], island)])
+        await harvest.finish()
     assert stored_bytes(tmp_path) == [len(sea)]
-
-
-def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(tmp_path: Path) -> None:
-    asyncio.run(remember(tmp_path, *(added(tile) for tile in ALL), day=DAY))
-
-    async def run() -> list[bool]:
-        async with opened(tmp_path, LATER) as harvest:
-            await harvest.keep_results([found(Outcome.IGNORED, DEEPEST[0])])
-            await harvest.keep_results([found(Outcome.IGNORED, FIRST_LEVEL[3])])
-            return [
-                await harvest.has_gone_below(blocks_of(LAYER, [tile])[0])
-                for tile in (*FIRST_LEVEL, *DEEPEST[:2])
-            ]
-
-    assert asyncio.run(run()) == [True, False, False, True, True, False]
-
-
-def test_something_was_asked_below_a_tile_where_only_a_tile_far_below_has_a_result(tmp_path: Path) -> None:
-    """What lies between was asked, too, and could not be kept."""
-    layers = (replace(SITE.layers[0], pyramid=Pyramid(3)),)
-
-    async def run() -> list[bool]:
-        async with opened(tmp_path, site=replace(SITE, layers=layers)) as harvest:
-            await harvest.keep_results([found(Outcome.NOTHING, Tile(0, 5, 3))])
-            tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]
-            return [await harvest.has_gone_below(blocks_of(LAYER, [tile])[0]) for tile in tops]
-
-    assert asyncio.run(run()) == [False, False, False, True]
-
-
-def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:
-    """The walk passes the first level, and nothing is recorded of what is unchanged there."""
-
-    async def run() -> list[bool]:
-        layers = (replace(SITE.layers[0], pyramid=Pyramid(3)),)
-        async with opened(tmp_path, site=replace(SITE, layers=layers), zooms=(0, 0)) as harvest:
-            return [
-                await harvest.has_gone_below(blocks_of(LAYER, [tile])[0])
-                for tile in (Tile(-2, 4, 4), Tile(-1, 2, 2))
-            ]
-
-    assert asyncio.run(run()) == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -486,74 +315,73 @@ def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: 
     [{"zooms": (-9, -5)}, {"zones": (Zone(center=(101, 101), width=3, height=3, zoom=0),)}],
     ids=["zooms", "zones"],
 )
-def test_zooms_and_zones_that_the_site_has_not_are_refused_before_anything_is_touched(
+async def test_zooms_and_zones_that_the_site_has_not_are_refused_before_anything_is_touched(
     tmp_path: Path, keys: dict[str, Any]
 ) -> None:
-    async def run() -> None:
-        with pytest.raises(ConfigurationError, match=r"map 'small', layer 'world-day': .*; change its"):
-            await unopened(tmp_path, **keys).open(SITE)
-
-    asyncio.run(run())
+    with pytest.raises(ConfigurationError, match=r"map 'small', layer 'world-day': .*; change its"):
+        await unopened(tmp_path, **keys).open(SITE)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -> None:
+async def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -> None:
     """Its day is before the latest version. An open file would keep its log beside it."""
-    asyncio.run(remember(tmp_path, added(FIRST_LEVEL[0]), day=LATER))
+    await remember(tmp_path, added(FIRST_LEVEL[0]), day=LATER)
     files = {file.name for file in tmp_path.iterdir()}
 
-    async def run() -> None:
-        harvest = unopened(tmp_path, DAY)
-        with pytest.raises(HistoryError):
-            await harvest.open(SITE)
-        await harvest.close()
-        assert {file.name for file in tmp_path.iterdir()} == files
-
-    asyncio.run(run())
+    harvest = unopened(tmp_path, DAY)
+    with pytest.raises(HistoryError):
+        await harvest.open(SITE)
+    await harvest.close()
+    assert {file.name for file in tmp_path.iterdir()} == files
 
 
-def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Path) -> None:
+async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Path) -> None:
     """Land that lies apart, which no walk from the seeds comes to."""
     (layer,) = SITE.layers
     seed, apart, below = Tile.at(-1, 0, 0), Tile.at(-1, 40, -7), Tile.at(0, 80, -14)
-    known(tmp_path, seed, apart, below)
+    await known(tmp_path, seed, apart, below)
 
-    async def run() -> None:
-        harvest = unopened(tmp_path)
-        await harvest.open(Site("overviewer", (replace(layer, pyramid=Pyramid.endless(2, (seed,))),)))
-        first = [tile for _, tile in first_tiles(harvest)]
-        await harvest.close()
-        assert set(first) == {seed, apart}
-
-    asyncio.run(run())
+    harvest = unopened(tmp_path)
+    await harvest.open(Site("overviewer", (replace(layer, pyramid=Pyramid.endless(2, (seed,))),)))
+    first = [tile for _, tile in first_tiles(harvest)]
+    await harvest.close()
+    assert set(first) == {seed, apart}
 
 
-def expects_work(harvest: Harvest) -> bool:
-    try:
-        asyncio.run(harvest.expect_work())
-    except AlreadyHarvestedError:
-        return False
-    return True
+async def test_something_was_asked_below_a_tile_where_this_harvest_has_a_result_there(tmp_path: Path) -> None:
+    """Also far below: what lies between was asked, too, and could not be kept."""
+    site = replace(SITE, layers=(replace(SITE.layers[0], pyramid=Pyramid(3)),))
+    tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]
+    async with opened(tmp_path, site=site) as harvest:
+        await harvest.keep_results([found(Outcome.NOTHING, Tile(0, 5, 3)), found(Outcome.IGNORED, tops[0])])
+        blocks = [blocks_of(LAYER, [tile])[0] for tile in tops]
+        assert [await harvest.has_gone_below(one) for one in blocks] == [True, False, False, True]
 
 
-def test_there_is_work_before_the_first_harvest_and_no_history_is_begun(tmp_path: Path) -> None:
-    assert expects_work(unopened(tmp_path))
-    assert list(tmp_path.iterdir()) == []
+async def test_nobody_knows_what_was_asked_below_where_the_zoom_is_not_kept(tmp_path: Path) -> None:
+    """The walk passes the first level, and nothing is recorded of what is unchanged there."""
+    site = replace(SITE, layers=(replace(SITE.layers[0], pyramid=Pyramid(3)),))
+    async with opened(tmp_path, site=site, zooms=(0, 0)) as harvest:
+        blocks = [blocks_of(LAYER, [tile])[0] for tile in (Tile(-2, 4, 4), Tile(-1, 2, 2))]
+        assert [await harvest.has_gone_below(one) for one in blocks] == [True, False]
 
 
-def test_there_is_no_work_where_the_segment_is_finished(tmp_path: Path) -> None:
-    known(tmp_path)
-    assert not expects_work(unopened(tmp_path, DAY))
-    assert expects_work(unopened(tmp_path, LATER))
-
-
-def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
+async def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
     """The next segment begins at midnight in the map's zone, where it is summer time."""
-    known(tmp_path)
+    await unopened(tmp_path).expect_work()
+    assert list(tmp_path.iterdir()) == []
+    await known(tmp_path)
+    await unopened(tmp_path, LATER).expect_work()
     with pytest.raises(AlreadyHarvestedError) as raised:
-        asyncio.run(unopened(tmp_path, DAY, timezone="Europe/Berlin").expect_work())
+        await unopened(tmp_path, DAY, timezone="Europe/Berlin").expect_work()
     assert str(raised.value) == (
         "map 'small' is already harvested for 2024-05-01; the next segment begins 2024-05-02 00:00 CEST; "
         "tileharvest harvest small --segment run asks again"
     )
     assert raised.value.exit_status is ExitStatus.DONE
+
+
+async def test_how_many_tiles_the_last_complete_harvest_has_found_bounds_the_next(tmp_path: Path) -> None:
+    await known(tmp_path)
+    async with opened(tmp_path, LATER) as harvest:
+        assert harvest._record.last_complete() == {LAYER: len(ALL)}

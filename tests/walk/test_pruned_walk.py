@@ -261,9 +261,3 @@ def test_requests_for_changes_that_lie_together_stay_below_two_and_a_half_per_ti
     together = [int(f"{one:08b}"[::-1], 2) for one in range(number)]
     changed, requests = drawn_anew(4, range(256), together)
     assert requests <= 2.5 * changed + 8 * 4 if number else requests == 4
-
-
-def test_requests_for_changes_strewn_over_a_map_come_to_five_per_tile():
-    """Each lies alone below tiles whose other three children have not changed, and are asked in vain."""
-    changed, requests = drawn_anew(12, range(16), range(16))
-    assert 2.5 * changed + 8 * 12 < requests <= 5 * changed + 4

@@ -118,6 +118,13 @@ class Screen:
     def part(self, id: str) -> Locator:  # noqa: A002 - its name in documents
         return self.page.locator(f"#{id}")
 
+    def box(self, id: str) -> tuple[float, float, float, float]:  # noqa: A002 - its name in documents
+        """Left, top, width and height of a part that is seen."""
+        expect(self.part(id)).to_be_visible()
+        box = self.part(id).bounding_box()
+        assert box is not None
+        return box["x"], box["y"], box["width"], box["height"]
+
     def choose_day(self, day: str) -> None:
         """Pull the slider there."""
         self.part("slider").fill(day_number(day))
@@ -151,14 +158,12 @@ class Screen:
 
     def squares_in_view(self, map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
         """The pictures of which more than an edge is on the screen."""
-        box = self.part(map).bounding_box()
-        assert box is not None
-        right, bottom = box["x"] + box["width"], box["y"] + box["height"]
+        left, top, width, height = self.box(map)
         return [
             square
             for square in self.squares(map=map)
-            if box["x"] + 4 - square.width < square.left < right - 4
-            and box["y"] + 4 - square.width < square.top < bottom - 4
+            if left + 4 - square.width < square.left < left + width - 4
+            and top + 4 - square.width < square.top < top + height - 4
         ]
 
     def square(self, tile: LayerTile, middle: Spot, pane: str = "pictures", map: str = "map") -> Square:  # noqa: A002

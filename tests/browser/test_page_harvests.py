@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, open_tables
-from tests.browser.viewed_maps import COAST, DAYS, NEVER, serving
+from tests.browser.screen import Screen, open_tables
+from tests.browser.viewed_maps import NEVER, serving
 from tests.end_to_end.project import Project
 
 if TYPE_CHECKING:
@@ -40,11 +40,6 @@ def section(page: Page, map: str) -> Locator:  # noqa: A002 - a map of the histo
     return page.locator("section").filter(has=page.get_by_role("heading", name=map, exact=True))
 
 
-def in_bytes(words: str) -> float:
-    number, unit = words.split()
-    return float(number) * {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}[unit]
-
-
 def column(table: Locator, head: str) -> list[str]:
     """The texts of a column, by its head, from top to bottom."""
     at = table.get_by_role("columnheader").all_inner_texts().index(head)
@@ -61,9 +56,9 @@ def test_there_is_a_row_for_each_harvest_newest_first_and_it_keeps_the_focus(scr
     assert column(table, "Requests") == [f"{harvest['requests']:,}" for harvest in told]
     assert column(table, "Failed") == [str(harvest["counts"].get("fail", 0)) for harvest in told]
     assert column(table, "End") == [harvest["reason"] for harvest in told]
-    for head, key in (("Received", "received_bytes"), ("Stored", "stored_bytes")):
-        sizes = [in_bytes(size) for size in column(table, head)]
-        assert sizes == pytest.approx([harvest[key] for harvest in told], rel=0.1)
+    units = {"B": 1, "kB": 1e3, "MB": 1e6}
+    sizes = [float(number) * units[unit] for number, unit in map(str.split, column(table, "Received"))]
+    assert sizes == pytest.approx([harvest["received_bytes"] for harvest in told], rel=0.1)
     # Those who do not see the bar of outcomes hear its counts, and its legend has the history's own words.
     for bar, harvest in zip(table.get_by_role("img").all(), told, strict=True):
         counts = {f"{count} {WORDS[outcome]}" for outcome, count in harvest["counts"].items() if count}
@@ -133,16 +128,6 @@ def test_each_map_tells_in_a_glance_how_it_does(screen: Screen) -> None:
     assert kinds == [*["none"] * 27, "fine", "poor", "fine"]
     expect(shown.get_by_role("table")).to_be_hidden()
     screen.page.unroute_all()
-
-
-def test_the_way_to_the_harvests_and_back_leads_to_the_same_place(screen: Screen) -> None:
-    screen.open(Spot.middle_of(COAST), map="antworld", day=DAYS[1])
-    look = screen.await_place()
-    screen.page.get_by_role("link", name="Harvests").click()
-    expect(screen.page.get_by_role("heading", name="Harvests")).to_be_visible()
-    screen.page.get_by_role("link", name="Map", exact=True).click()
-    screen.await_map()
-    assert screen.look() == look
 
 
 def test_of_a_thousand_maps_one_is_found_by_its_name_or_its_note(page: Page, tmp_path: Path) -> None:

@@ -24,10 +24,8 @@ def open_lens(screen: Screen) -> None:
 
 def lens_on(screen: Screen) -> tuple[float, float, float]:
     """Where the middle of the lens is on the page, and how far it reaches."""
-    box = screen.part("lens").bounding_box()
-    assert box is not None
-    radius = box["width"] / 2
-    return box["x"] + radius, box["y"] + radius, radius
+    left, top, width, _ = screen.box("lens")
+    return left + width / 2, top + width / 2, width / 2
 
 
 def expect_days(screen: Screen, days: PublishedDays, inside: str, outside: str) -> None:
@@ -46,7 +44,7 @@ def expect_days(screen: Screen, days: PublishedDays, inside: str, outside: str) 
         assert apart(seen.crop(part), picture.crop(part)) <= 2
 
 
-def test_within_the_lens_is_another_day_and_around_it_the_chosen_one(
+def test_within_the_lens_is_another_day_and_it_follows_the_mouse(
     screen: Screen, published_days: PublishedDays
 ) -> None:
     screen.open(MIDDLE, map="antworld", day=NEW)
@@ -54,10 +52,6 @@ def test_within_the_lens_is_another_day_and_around_it_the_chosen_one(
     screen.page.get_by_role("button", name="Time lens").click()
     expect_days(screen, published_days, inside=OLD, outside=NEW)
     expect(screen.part("day")).to_have_text(in_words(NEW))
-
-
-def test_the_lens_follows_the_mouse(screen: Screen, published_days: PublishedDays) -> None:
-    open_lens(screen)
     for point in ((600, 330), (700, 420)):
         screen.page.mouse.move(*point)
         assert lens_on(screen)[:2] == pytest.approx(point, abs=1)
@@ -76,26 +70,16 @@ def test_the_wheel_turns_its_time_and_leaves_the_map_alone(
     assert screen.look() == {**screen.look(), "zoom": "0", "day": NEW, "mode": "lens"}
 
 
-def test_a_finger_pulls_the_lens_and_not_the_map(phone: Screen, published_days: PublishedDays) -> None:
+def test_a_finger_pulls_the_lens_and_two_turn_its_time(phone: Screen, published_days: PublishedDays) -> None:
     open_lens(phone)
     x, y, _ = lens_on(phone)
     move_fingers(phone.page, [(x + 30, y)], [(x + 10, y + 20)], [(x - 40, y + 50)])
-    assert lens_on(phone)[:2] == pytest.approx((x - 40, y + 50), abs=1)
-    expect_days(phone, published_days, inside=OLD, outside=NEW)
-    assert phone.look()["x"] == MIDDLE.look["x"]
-
-
-def test_two_fingers_on_the_lens_turn_its_time(phone: Screen, published_days: PublishedDays) -> None:
-    open_lens(phone)
-    x, y, _ = lens_on(phone)
-
-    def fingers(at: float) -> list[tuple[float, float]]:
-        return [(at - 30, y), (at + 30, y)]
-
-    move_fingers(phone.page, fingers(x), fingers(x - 25), fingers(x - 50))
-    phone.await_look(**{"with": DAYS[0]})
-    move_fingers(phone.page, fingers(x), fingers(x + 25), fingers(x + 50))
-    phone.await_look(**{"with": OLD})
-    expect_days(phone, published_days, inside=OLD, outside=NEW)
+    x, y = x - 40, y + 50
     assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
-    assert phone.look()["zoom"] == "0"
+    expect_days(phone, published_days, inside=OLD, outside=NEW)
+    for way, day in ((-25, DAYS[0]), (25, OLD)):
+        pairs = [[(x - 30 + step * way, y), (x + 30 + step * way, y)] for step in range(3)]
+        move_fingers(phone.page, *pairs)
+        phone.await_look(**{"with": day})
+    assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
+    assert (phone.look()["x"], phone.look()["zoom"]) == (MIDDLE.look["x"], "0")

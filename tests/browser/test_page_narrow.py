@@ -21,10 +21,6 @@ def open_one_day(phone: Screen) -> None:
     phone.open(MIDDLE, map="antworld")
 
 
-def open_onion_skin(phone: Screen) -> None:
-    phone.open(MIDDLE, map="antworld", day=DAYS[3], mode="onion", **{"with": DAYS[1]})
-
-
 def open_heat(phone: Screen) -> None:
     phone.open(MIDDLE, map="antworld", heat=f"{DAYS[0]}..{DAYS[3]}")
     expect(phone.part("panel").get_by_role("link")).not_to_have_count(0)
@@ -41,7 +37,7 @@ def open_harvests(phone: Screen) -> None:
     open_tables(phone.page)
 
 
-@pytest.mark.parametrize("part", [open_one_day, open_onion_skin, open_heat, open_calendar, open_harvests])
+@pytest.mark.parametrize("part", [open_one_day, open_heat, open_calendar, open_harvests])
 def test_a_part_of_the_page_fits_the_screen_and_every_control_can_be_touched(
     part: Callable[[Screen], None], phone: Screen
 ) -> None:
@@ -51,9 +47,7 @@ def test_a_part_of_the_page_fits_the_screen_and_every_control_can_be_touched(
     if part is not open_harvests:
         assert phone.page.evaluate("document.documentElement.scrollHeight") <= HEIGHT
     if part is open_one_day:
-        box = phone.part("map").bounding_box()
-        assert box is not None
-        assert box["height"] > HEIGHT / 2
+        assert phone.box("map")[3] > HEIGHT / 2
     found = phone.page.evaluate(_OUT_OF_REACH)
     assert found["controls"] > 3
     assert found["hidden"] == []
@@ -62,46 +56,27 @@ def test_a_part_of_the_page_fits_the_screen_and_every_control_can_be_touched(
 def test_words_about_a_wrong_link_leave_the_map_and_the_tools_in_view(phone: Screen) -> None:
     """On the smallest of telephones, for the longest of such words."""
     phone.page.set_viewport_size({"width": 320, "height": 568})
-    try:
-        wrong = {
-            "layer": "moon",
-            "day": "2021-01-31",
-            "mode": "upside-down",
-            "with": "never",
-            "new": "century",
-        }
-        phone.open(map="antworld", **wrong)
-        expect(phone.part("link-notice")).to_contain_text("century")
-        stage, tools = phone.part("stage").bounding_box(), phone.page.get_by_role("toolbar").bounding_box()
-        assert stage is not None
-        assert tools is not None
-        assert stage["height"] >= 48
-        assert tools["height"] >= 40
-    finally:
-        phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+    wrong = {"layer": "moon", "day": "2021-01-31", "mode": "upside-down", "with": "never", "new": "century"}
+    phone.open(map="antworld", **wrong)
+    expect(phone.part("link-notice")).to_contain_text("century")
+    assert phone.box("stage")[3] >= 48
+    toolbar = phone.page.get_by_role("toolbar").bounding_box() or {"height": 0}
+    assert toolbar["height"] >= 40
+    phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
-def test_a_finger_pulls_the_slider(phone: Screen) -> None:
+def test_a_finger_pulls_the_slider_and_the_map(phone: Screen) -> None:
     open_one_day(phone)
-    box = phone.part("slider").bounding_box()
-    assert box is not None
-    y = box["y"] + box["height"] / 2
-    right, left = box["x"] + box["width"] - 8, box["x"] + 8
-    move_fingers(phone.page, [(right, y)], [((right + left) / 2, y)], [(left, y)])
-    phone.expect_day(DAYS[0])
-
-
-def test_a_finger_pulls_the_map(phone: Screen) -> None:
-    open_one_day(phone)
-    box = phone.part("map").bounding_box()
-    assert box is not None
-    x, y = box["x"] + 100, box["y"] + 100
-    move_fingers(phone.page, [(x, y)], [(x + 20, y)], [(x + 60, y)])
+    x, y, _, _ = phone.box("map")
+    move_fingers(phone.page, [(x + 100, y + 100)], [(x + 120, y + 100)], [(x + 160, y + 100)])
     phone.await_moved(MIDDLE.look)
-    left, up = float(phone.look()["x"]), float(phone.look()["z"])
     # Pulled to the right one comes to the left, which is where x and z are less.
-    assert left < float(MIDDLE.look["x"])
-    assert up < float(MIDDLE.look["z"])
+    assert float(phone.look()["x"]) < float(MIDDLE.look["x"])
+    assert float(phone.look()["z"]) < float(MIDDLE.look["z"])
+    left, top, width, height = phone.box("slider")
+    points = [(left + width * share, top + height / 2) for share in (0.98, 0.5, 0.02)]
+    move_fingers(phone.page, *([point] for point in points))
+    phone.expect_day(DAYS[0])
 
 
 _TOO_WIDE: Final = """() => {

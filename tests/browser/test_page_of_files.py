@@ -95,29 +95,16 @@ def test_each_day_shows_the_files_that_were_published_then(
     expect(files.part("map-title")).to_contain_text(ANTWORLD)
 
 
-def test_a_difference_looks_like_that_of_the_viewer_but_for_its_lines(
+def test_a_difference_and_what_is_new_are_those_of_the_viewer(
     files: FileScreen, place: str, new_screen: Callable[..., Screen]
 ) -> None:
-    """Without a server a browser lets no page see pixels."""
+    """Without a server a browser lets no page see pixels, so the difference has no lines."""
     look = {"map": ANTWORLD, "day": LAST, "with": SECOND, "mode": "difference"}
-    pictures = []
+    pictures, told = [], []
     for screen in (files, new_screen()):
         screen.open(MIDDLE, **look)
         # The viewer has more tools, and so less room for the map.
         pictures.append(screen.pixels(screen.square(COAST, MIDDLE, "drawing")).crop((0, 100, 384, 300)))
-    published, viewed = pictures
-    if not place.startswith("file:"):
-        assert apart(published, viewed) <= 2
-        return
-    pixels = zip(published.get_flattened_data(), viewed.get_flattened_data(), strict=True)
-    other = sum(max(abs(a - b) for a, b in zip(*both, strict=True)) > 24 for both in pixels)
-    assert other / (published.width * published.height) < 0.03
-
-
-def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Callable[..., Screen]) -> None:
-    told = []
-    for screen in (files, new_screen()):
-        screen.open(MIDDLE, map=ANTWORLD, day=LAST)
         screen.part("events-switch").click()
         items = screen.page.locator("#panel .events strong")
         expect(items.first).to_be_visible()
@@ -125,6 +112,13 @@ def test_what_is_new_is_what_the_viewer_tells(files: FileScreen, new_screen: Cal
     assert told[0] == told[1] != []
     expect(files.page.locator("#panel .events img")).to_have_count(0)
     expect(files.page.locator("#panel .feeds")).to_be_hidden()
+    published, viewed = pictures
+    if not place.startswith("file:"):
+        assert apart(published, viewed) <= 2
+        return
+    pixels = zip(published.get_flattened_data(), viewed.get_flattened_data(), strict=True)
+    other = sum(max(abs(a - b) for a, b in zip(*both, strict=True)) > 24 for both in pixels)
+    assert other / (published.width * published.height) < 0.03
 
 
 def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
@@ -141,6 +135,11 @@ def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
 def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> None:
     """The views of each zoom and day, the changes of each zoom, and the story of a tile."""
     files.open(MIDDLE, map=ANTWORLD)
+    lacks = """async () => {
+      const [files, server] = await Promise.all([given("published/api.js"), given("api.js")]);
+      return Object.keys(server).filter((name) => !(name in files));
+    }"""
+    assert files.page.evaluate(lacks) == []
     for zoom in range(-6, 1):
         unit = 2**-zoom
         for left, bottom in ((-32, -32), (0, -32), (-32, 0), (0, 0)):
@@ -191,17 +190,6 @@ def answered(viewer: Viewer, question: str, more: dict[str, str], zoom: int, edg
 def fetched(viewer: Viewer, path: str) -> Any:
     with urllib.request.urlopen(f"{viewer.url}/api/v1/maps/{quote(ANTWORLD)}/{path}") as answer:
         return json.load(answer)
-
-
-def test_its_module_has_all_that_the_page_asks_for(files: FileScreen) -> None:
-    files.open(MIDDLE, map=ANTWORLD)
-    lacks = files.page.evaluate(
-        """async () => {
-          const [files, server] = await Promise.all([given("published/api.js"), given("api.js")]);
-          return Object.keys(server).filter((name) => !(name in files));
-        }"""
-    )
-    assert lacks == []
 
 
 def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:

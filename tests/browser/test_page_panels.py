@@ -84,55 +84,34 @@ def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
     expect(panel(screen).locator(".story li")).not_to_have_count(0)
 
 
-MIDDLE: Final = Spot.middle_of(COAST)
-
-
-def open_story(screen: Screen, tile: LayerTile) -> Locator:
+def open_story(screen: Screen, tile: LayerTile, aside: float = 0.3) -> Locator:
     """Click on a tile that is in view; gives its versions."""
-    x, y = screen.point(tile.x, tile.y, MIDDLE)
-    screen.page.mouse.click(x + 50, y + 60)
-    expect(screen.part("panel")).to_contain_text(f"Tile {tile.zoom}_{tile.x}_{tile.y}")
-    return screen.part("panel").get_by_role("listitem")
+    x, y = screen.point(tile.x + aside, tile.y, HERE)
+    screen.page.mouse.click(x, y)
+    expect(panel(screen)).to_contain_text(f"Tile {tile.zoom}_{tile.x}_{tile.y}")
+    return panel(screen).get_by_role("listitem")
 
 
-def test_a_click_lists_the_versions_of_the_tile_newest_first(
-    screen: Screen, published_days: PublishedDays
+def test_a_click_tells_the_versions_of_a_tile_and_each_is_compared_with_the_one_before(
+    open_coast: Screen, published_days: PublishedDays
 ) -> None:
-    screen.open(MIDDLE, map="antworld")
+    screen = open_coast
     versions = open_story(screen, SHORE)
     days = published_days.days_of(SHORE)
     assert len(days) == 3
     expect(versions.locator("strong")).to_have_text([in_words(day) for day in reversed(days)])
-
-
-def test_a_version_is_compared_with_the_one_before_in_a_swipe(
-    screen: Screen, published_days: PublishedDays
-) -> None:
-    screen.open(MIDDLE, map="antworld")
-    newest = open_story(screen, SHORE).first
-    newest.get_by_role("button", name="Compare with previous").click()
+    versions.first.get_by_role("button", name="Compare with previous").click()
     screen.await_look(mode="swipe", day=DAYS[3], **{"with": DAYS[1]})
-    squares = [screen.square(SHORE, MIDDLE, pane) for pane in ("other", "pictures")]
+    squares = [screen.square(SHORE, HERE, pane) for pane in ("other", "pictures")]
     assert [each.name for each in squares] == [published_days.name(SHORE, day) for day in (DAYS[1], DAYS[3])]
-
-
-def test_a_tile_that_never_was_says_so(screen: Screen, published_days: PublishedDays) -> None:
     beside = COAST._replace(x=COAST.x - 4)
     assert published_days.days_of(beside) == []
-    screen.open(MIDDLE, map="antworld")
-    x, y = screen.point(beside.x + 0.8, beside.y, MIDDLE)
-    screen.page.mouse.click(x, y)
-    expect(screen.part("panel")).to_contain_text(f"Tile 0_{beside.x}_{beside.y}")
-    expect(screen.part("panel")).to_contain_text("Nothing was ever recorded here.")
+    screen.open(HERE, map=ANTWORLD)
+    expect(open_story(screen, beside, 0.8)).to_have_count(0)
+    expect(panel(screen)).to_contain_text("Nothing was ever recorded here.")
 
 
 EVER: Final = f"{DAYS[0]}..{DAYS[3]}"
-
-
-def open_heat(screen: Screen, spot: Spot, heat: str) -> None:
-    screen.open(spot, map="antworld", heat=heat)
-    expect(screen.part("panel")).to_be_visible()
-    screen.await_map()
 
 
 def changes_between(days: PublishedDays, tile: LayerTile, heat: str) -> int:
@@ -150,39 +129,45 @@ def colours(screen: Screen, middle: Spot, tiles: list[LayerTile]) -> dict[LayerT
     return found
 
 
-def test_tiles_are_coloured_by_the_days_on_which_they_changed(
-    screen: Screen, published_days: PublishedDays
+def test_tiles_are_coloured_by_the_days_on_which_they_changed_while_the_heat_is_switched_on(
+    open_coast: Screen, published_days: PublishedDays
 ) -> None:
     """Those that changed on as many days have one colour, which no others have; the rest has none."""
-    open_heat(screen, MIDDLE, EVER)
-    tiles = around(COAST)
+    screen, tiles = open_coast, around(COAST)
+    switch = screen.page.get_by_role("button", name="Heat map")
+    expect(switch).to_have_attribute("aria-pressed", "false")
+    switch.click()
+    expect(switch).to_have_attribute("aria-pressed", "true")
+    expect(screen.page.get_by_label("From", exact=True)).to_have_value(DAYS[0])
+    expect(screen.page.get_by_label("To", exact=True)).to_have_value(DAYS[3])
+    screen.await_map()
     counts = {each: changes_between(published_days, each, EVER) for each in tiles}
-    found = colours(screen, MIDDLE, tiles)
+    found = colours(screen, HERE, tiles)
     assert {each for each in tiles if found[each]} == {each for each in tiles if counts[each]}
     pairs = {(counts[each], found[each]) for each in tiles}
     assert len(pairs) == len(set(counts.values())) == len(set(found.values())) > 1
+    switch.click()
+    expect(panel(screen)).to_be_hidden()
+    screen.await_map()
+    assert set(colours(screen, HERE, tiles).values()) == {""}
 
 
-def test_places_that_changed_are_links_that_lead_there(screen: Screen, published_days: PublishedDays) -> None:
-    open_heat(screen, MIDDLE, EVER)
-    links = screen.part("panel").get_by_role("link")
-    expect(links).not_to_have_count(0)
-    for index in range(2):
-        said = re.fullmatch(
-            r"X (-?\d+), Z (-?\d+): changed on (one|\d+) days?", links.nth(index).inner_text()
-        )
-        assert said is not None
-        links.nth(index).click()
-        # What lies there is seen without the colours, before and after.
-        screen.await_look(x=said[1], z=said[2], mode="swipe", day=DAYS[3], **{"with": DAYS[0]})
-        assert "heat" not in screen.look()
-        there = tile_at(float(said[1]), float(said[2]))
-        assert changes_between(published_days, there, EVER) == (1 if said[3] == "one" else int(said[3]))
-        middle = Spot(*grid_at(float(said[1]), float(said[2])), zoom=float(screen.look()["zoom"]))
-        assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
-        assert screen.square(there, middle, "other").name == (published_days.name(there, DAYS[0]) or "")
-        screen.page.go_back()
-        expect(screen.part("panel")).to_be_visible()
+def test_places_that_changed_are_links_that_show_them_before_and_after(
+    screen: Screen, published_days: PublishedDays
+) -> None:
+    screen.open(HERE, map=ANTWORLD, heat=EVER)
+    link = panel(screen).get_by_role("link").first
+    said = re.fullmatch(r"X (-?\d+), Z (-?\d+): changed on (\d+) days?", link.inner_text())
+    assert said is not None
+    link.click()
+    screen.await_look(x=said[1], z=said[2], mode="swipe", day=DAYS[3], **{"with": DAYS[0]})
+    assert "heat" not in screen.look()
+    left, up = grid_at(float(said[1]), float(said[2]))
+    there = tile(0, int(left // 2 * 2 + 1), int(up // 2 * 2 + 1))
+    assert changes_between(published_days, there, EVER) == int(said[3])
+    middle = Spot(left, up, zoom=float(screen.look()["zoom"]))
+    assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
+    assert screen.square(there, middle, "other").name == (published_days.name(there, DAYS[0]) or "")
 
 
 def grid_at(x: float, z: float) -> tuple[float, float]:
@@ -191,47 +176,23 @@ def grid_at(x: float, z: float) -> tuple[float, float]:
     return (left - 0.5) * 2 ** (DEPTH + 1), (0.5 - top) * 2 ** (DEPTH + 1)
 
 
-def tile_at(x: float, z: float) -> LayerTile:
-    """The tile of zoom 0 that shows a block."""
-    across, up = grid_at(x, z)
-    return tile(0, int(across // 2 * 2 + 1), int(up // 2 * 2 + 1))
-
-
 @pytest.mark.parametrize("device", ["screen", "phone"])
 def test_a_panel_lies_beside_the_map_and_its_day(device: str, request: pytest.FixtureRequest) -> None:
     screen: Screen = request.getfixturevalue(device)
-    screen.open(MIDDLE, map="antworld")
+    screen.open(HERE, map=ANTWORLD)
     screen.part("events-switch").click()
-    expect(screen.part("panel")).to_be_visible()
-    panel = screen.part("panel").bounding_box()
-    assert panel is not None
+    left, top, width, height = screen.box("panel")
     for part in ("map", "day", "slider"):
-        box = screen.part(part).bounding_box()
-        assert box is not None
-        across = box["x"] + box["width"] <= panel["x"] + 1 or panel["x"] + panel["width"] <= box["x"] + 1
-        down = box["y"] + box["height"] <= panel["y"] + 1 or panel["y"] + panel["height"] <= box["y"] + 1
-        assert across or down, part
+        x, y, wide, high = screen.box(part)
+        across = x + wide <= left + 1 or left + width <= x + 1
+        assert across or y + high <= top + 1 or top + height <= y + 1, part
 
 
 def test_before_the_first_area_its_page_says_how_to_add_one(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld")
+    screen.open(HERE, map=ANTWORLD)
     screen.page.get_by_role("link", name="Areas").click()
     expect(screen.part("areas-page")).to_contain_text("No area has a name yet")
     expect(screen.page.locator("#areas-page pre")).to_contain_text("tileharvest areas NAME add")
-
-
-def test_the_switch_opens_and_closes_the_heat_map(screen: Screen) -> None:
-    screen.open(MIDDLE, map="antworld")
-    switch = screen.page.get_by_role("button", name="Heat map")
-    expect(switch).to_have_attribute("aria-pressed", "false")
-    switch.click()
-    expect(switch).to_have_attribute("aria-pressed", "true")
-    expect(screen.page.get_by_label("From", exact=True)).to_have_value(DAYS[0])
-    expect(screen.page.get_by_label("To", exact=True)).to_have_value(DAYS[3])
-    switch.click()
-    expect(screen.part("panel")).to_be_hidden()
-    screen.await_map()
-    assert set(colours(screen, MIDDLE, around(COAST)).values()) == {""}
 
 
 _COLOUR_AT: Final = """([x, y]) => {

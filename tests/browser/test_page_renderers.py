@@ -82,9 +82,8 @@ def shown(open_page: Callable[..., Page], drawn_maps: Viewer) -> Screen:
 
 def heated(screen: Screen, places: list[tuple[int, int]]) -> list[bool]:
     """Whether heat is drawn so many pixels to the right of the map's middle, and below it."""
-    box = screen.part("map").bounding_box()
-    assert box is not None
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    left, top, width, height = screen.box("map")
+    x, y = left + width / 2, top + height / 2
     return [bool(screen.page.evaluate(_IS_HEATED, [x + right, y + down])) for right, down in places]
 
 

@@ -195,8 +195,9 @@ def test_named_areas_are_in_the_owners_order_with_the_days_on_which_their_tiles_
         base, lost = client.get(AREAS).json["areas"]
         corners = [[0, 0], [31, 31]]
         place = {"x": 15.5, "z": 15.5, "zoom": 0}
-        assert base == {"name": "my base", "layer": DAY_LAYER, "corners": corners, "place": place}
-        assert lost == {"name": "пещера", "layer": "cave", "corners": corners, "place": None}
+        named = {"name": "my base", "layer": DAY_LAYER, "corners": corners}
+        assert base == {**named, "place": place, "ground": [0, -4, 4, 0]}
+        assert lost == {"name": "пещера", "layer": "cave", "corners": corners, "place": None, "ground": None}
         assert client.get(MAPS).json["maps"][0]["areas"] == 2
         assert client.get(f"{AREAS}/my%20base").json["days"] == {str(FIRST): 4, str(SECOND): 1}
         unknown, layer = (

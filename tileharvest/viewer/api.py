@@ -241,16 +241,16 @@ def _tile_key(tile: Tile) -> str:
 
 
 def _area_as_plain(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, Any]:
-    return {**msgspec.to_builtins(area), "place": _middle_of(served, map_name, area)}
-
-
-def _middle_of(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, float] | None:
-    """Returns x, z and zoom at which a screen shows the area, as the page's addresses have them.
-
-    Returns None if the history has no such layer, or the map no such corners.
-    """
+    """Returns an area with x, z and zoom at which a screen shows it, as the page's addresses have them, and
+    with its rectangle in grid units. Both are None if the history has no such layer, or the map no such
+    corners."""
+    told = {**msgspec.to_builtins(area), "place": None, "ground": None}
     try:
         layer, rectangle = place_of(area, served.outline(map_name))
     except ConfigurationError:
-        return None
-    return dict(zip(("x", "z", "zoom"), view_of(layer, rectangle), strict=True)) if layer.zooms else None
+        return told
+    if layer.zooms:
+        ground = rectangle.ground(layer.latest.projection)
+        told["place"] = dict(zip(("x", "z", "zoom"), view_of(layer, rectangle), strict=True))
+        told["ground"] = [ground.west, ground.south, ground.east, ground.north]
+    return told

@@ -9,7 +9,8 @@
  * @typedef {{name: string, url: string | null, note: string, layers: string[], days: number,
  *   first_day: string | null, last_day: string | null, areas: number}} MapSummary
  * @typedef {{name: string, layer: string, corners: [[number, number], [number, number]],
- *   place: {x: number, z: number, zoom: number} | null}} NamedArea
+ *   place: {x: number, z: number, zoom: number} | null, ground: [number, number, number, number]}} NamedArea `ground`, as of an
+ *   event, is null where `place` is
  * @typedef {NamedArea & {days: Record<string, number>}} AreaStory
  * @typedef {{width: number, height: number}} Size in pixels
  * @typedef {{day: string, depth: number, tile_size: number, tile_height: number, image_extension: string,
@@ -26,7 +27,7 @@
  *   stored_bytes: number, spared_bytes: number, seconds_worked: number, stopped: string | null,
  *   walk: "full" | "pruned" | "repaired" | "share" | "pushed" | "imported" | "changes" | null, walk_reason: string | null}}
  * Harvest
- * @typedef {{done: number, expected: number | null, active: boolean, tiles_done: number,
+ * @typedef {{active: boolean, tiles_done: number,
  *   tiles_expected: number | null, failures: number, requests_per_second: number | null,
  *   seconds_left: number | null, stopped: string | null}} Running
  * @typedef {{west: number, south: number, east: number, north: number}} Ground a rectangle in grid units
@@ -210,23 +211,6 @@ export function area(map, area) {
   return ask(`maps/${encodeURIComponent(map)}/areas/${encodeURIComponent(area)}`);
 }
 
-/** @param {string} map @param {NamedArea} area @param {string} day @param {string | null} before
- * @returns {string} of a picture of the area on that day, or on both days where there is one before */
-export function areaPicture(map, area, day, before) {
-  const days = before === null ? `ground/${day}` : `before/${before}/${day}`;
-  return `${BASE}/maps/${encodeURIComponent(map)}/${days}.jpg?${ofArea(area)}`;
-}
-
-/** @param {string} map @param {"atom" | "ics"} form @param {NamedArea} area @returns {string} */
-export function feedAddress(map, form, area) {
-  return `${BASE}/maps/${encodeURIComponent(map)}/events.${form}?${ofArea(area)}`;
-}
-
-/** @param {NamedArea} area */
-function ofArea({ layer, corners }) {
-  return new URLSearchParams({ layer, area: corners.flat().join(",") });
-}
-
 /**
  * @param {string} map @param {string} layer @param {{from: string, to: string}} period both days included
  * @param {Ground | null} ground null: everywhere
@@ -263,8 +247,9 @@ export function groundAddress(map, layer, day, ground) {
  * @param {string} map @param {NamedArea} area @param {string} day @param {AbortSignal} signal
  * @returns {Promise<Blob | null>} the picture of exactly the area on that day; null: nothing was there
  */
-export async function areaImage(map, area, day, signal) {
-  const response = await fetch(areaPicture(map, area, day, null), { signal });
+export async function areaImage(map, { layer, ground: [west, south, east, north] }, day, signal) {
+  const address = groundAddress(map, layer, day, { west, south, east, north });
+  const response = await fetch(address, { signal });
   return response.status === 204 ? null : bodyOf(response);
 }
 

@@ -53,8 +53,8 @@ export async function drawArea(maps, { map, area: name }) {
     element("p", {}, `${map} · ${text("areaCorners", { layer: area.layer, corners: corners(area) })}`),
     element("p", { class: "actions" }, ...[
       onMap && element("a", { href: onMap }, text("areaOnMap")),
-      element("a", { href: api.feedAddress(map, "atom", area) }, text("areaFeed")),
-      element("a", { href: api.feedAddress(map, "ics", area) }, text("areaCalendar")),
+      element("a", { href: feedAddress(map, "atom", area) }, text("areaFeed")),
+      element("a", { href: feedAddress(map, "ics", area) }, text("areaCalendar")),
     ].filter((link) => link !== null)),
     days.length < 2 ? null : filmOfArea(map, area),
     days.length === 0 ? element("p", {}, text("areaNothing")) : null,
@@ -73,11 +73,24 @@ function chapter(map, area, day, before, tiles) {
   const alt = before === null
     ? text("areaFirst", { day: dayInWords(day, "long") })
     : text("areaPicture", { before: dayInWords(before, "long"), day: dayInWords(day, "long") });
+  const src = before === null
+    ? api.groundAddress(map, area.layer, day, groundOf(area))
+    : api.beforeAddress(map, area.layer, { before, last: day, ground: area.ground });
   return element("li", { "data-day": day },
     element("h2", {}, dayInWords(day, "long")),
     element("p", {}, before === null ? text("storyFirst") : text("areaTiles", { n: tiles })),
     element("a", { href, title: text(before === null ? "storyShow" : "storyCompare") },
-      element("img", { src: api.areaPicture(map, area, day, before), alt, loading: "lazy" })));
+      element("img", { src, alt, loading: "lazy" })));
+}
+
+/** @param {api.NamedArea} area @returns {api.Ground} */
+function groundOf({ ground: [west, south, east, north] }) {
+  return { west, south, east, north };
+}
+
+/** @param {string} map @param {"atom" | "ics"} form @param {api.NamedArea} area @returns {string} */
+function feedAddress(map, form, area) {
+  return api.groundFeedAddress(map, area.layer, form, language(), groundOf(area));
 }
 
 /** @param {api.NamedArea} area @returns {string} */

@@ -154,8 +154,6 @@ export function beforeAddress() {
 export const composedAddress = () => "";
 export const groundAddress = () => "";
 export const sharedAddress = () => null;
-export const areaPicture = () => "";
-export const feedAddress = () => "";
 export const groundFeedAddress = () => "";
 export const areas = async () => [];
 export const places = async () => [];

@@ -7,7 +7,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -192,7 +192,11 @@ class SqliteQueue:
             await self._run(lambda: self._rows("DELETE FROM notes WHERE key = ?", key))
 
     async def notes(self) -> Mapping[str, str]:
-        return await self._in_thread(lambda: dict(self._rows("SELECT key, value FROM notes")))
+        def read() -> dict[str, str]:
+            self._check_file()
+            return dict(self._rows("SELECT key, value FROM notes"))
+
+        return await self._in_thread(read)
 
     async def workers(self) -> None:
         """One worker at a time uses this queue, and it says nothing of itself."""
@@ -277,7 +281,9 @@ class SqliteQueue:
             self._lock.drop()
 
     def _transact(self, work: Callable[[], Result]) -> Result:
-        connection = self._open_connection()
+        self._check_file()
+        connection = self._connection
+        assert connection is not None
         # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
         # instead of waiting when another process has written between.
         connection.execute("BEGIN IMMEDIATE")
@@ -291,22 +297,20 @@ class SqliteQueue:
             raise
         return result
 
-    def _open_connection(self) -> sqlite3.Connection:
-        """Returns the connection. Raises QueueError if the file is gone or another one, because SQLite would
-        go on in the file that nobody can see any more."""
+    def _check_file(self) -> None:
+        """Raises QueueError if the queue is not open, or if its file is gone or another one, because SQLite
+        would go on in the file that nobody can see any more."""
         if self._connection is None:
             raise QueueError(sentence("closed", self._where, ""))
         if self._file is not None:
-            try:
-                is_there = self._file.stat().st_ino == self._inode
-            except FileNotFoundError:
-                is_there = False
-            if not is_there:
-                raise QueueError(sentence("lost", self._where, "its file"))
-        return self._connection
+            with suppress(FileNotFoundError):
+                if self._file.stat().st_ino == self._inode:
+                    return
+            raise QueueError(sentence("lost", self._where, "its file"))
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
-        return self._open_connection().execute(statement, values).fetchall()
+        assert self._connection is not None
+        return self._connection.execute(statement, values).fetchall()
 
     def _number_of(self, segment: str) -> int:
         """Returns the segment's number. Opens the segment if it is new."""
@@ -340,8 +344,9 @@ class SqliteQueue:
     def _push(self, entries: Sequence[Entry], now: float) -> list[int]:
         """Queues the entries that are new. Returns the places of the others."""
         duplicates = []
+        numbers = {segment: self._number_of(segment) for segment in {entry.segment for entry in entries}}
         for place, entry in enumerate(entries):
-            if self._is_known(entry):
+            if self._is_known(entry, numbers[entry.segment]):
                 duplicates.append(place)
                 continue
             due = None if entry.due is None or entry.due <= now else entry.due
@@ -350,9 +355,9 @@ class SqliteQueue:
             self._rows(_INSERT, *waits)
         return duplicates
 
-    def _is_known(self, entry: Entry) -> bool:
-        """Returns whether the entry was seen in its segment, or waits already if a person has pushed it."""
-        number = self._number_of(entry.segment)
+    def _is_known(self, entry: Entry, number: int) -> bool:
+        """Returns whether the entry was seen in its segment, which has this number, or waits already if a
+        person has pushed it."""
         if entry.fingerprint is None:
             return False
         if entry.segment == PUSHED:
@@ -372,24 +377,26 @@ class SqliteQueue:
             self._rows(_ENDINGS["fail"], *key, end.reason, now)
 
     def _lease(self, wanted: Demand) -> list[Lease]:
+        leases: list[Lease] = []
+        if wanted.number < 1:
+            return leases
         slots = [slot for (slot,) in self._rows(_SLOTS) if slot not in wanted.full]
         under_way = {slot: wanted.under_way.get(slot, 0) for slot in slots}
-        first = [self._first_of(slot, under_way[slot]) for slot in slots]
-        heapify(first)
-        leases: list[Lease] = []
-        while first and len(leases) < wanted.number:
-            _, _, number, slot = heappop(first)
-            (row,) = self._rows(_LEASE, number)
-            leases.append(Lease(*row))
-            under_way[slot] += 1
-            if self._rows(_FIRST, slot):
-                heappush(first, self._first_of(slot, under_way[slot]))
-        return leases
+        first: list[tuple[int, int, int, str]] = []
 
-    def _first_of(self, slot: str, under_way: int) -> tuple[int, int, int, str]:
-        """Returns the first request of a slot that waits, in a form whose order is that of the leases."""
-        ((priority, number),) = self._rows(_FIRST, slot)
-        return -priority, under_way, number, slot
+        def look(slot: str) -> None:
+            """Adds the first request of a slot, in a form whose order is that of the leases."""
+            for priority, number in self._rows(_FIRST, slot):
+                heappush(first, (-priority, under_way[slot], number, slot))
+
+        for slot in slots:
+            look(slot)
+        while first and len(leases) < wanted.number:
+            *_, number, slot = heappop(first)
+            leases += [Lease(*row) for row in self._rows(_LEASE, number)]
+            under_way[slot] += 1
+            look(slot)
+        return leases
 
     def _counts(self, segment: str | None, now: float) -> Counts:
         self._rows(_DUE, now)

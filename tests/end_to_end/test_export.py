@@ -6,17 +6,17 @@ import json
 import os
 import signal
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from PIL import Image
 
 from tests.end_to_end.project import await_condition
-from tests.end_to_end.real_maps import ANTWORLD, SMALL, SMALL_DAY
+from tests.end_to_end.real_maps import ANTWORLD, SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path, PurePath
+    from pathlib import Path
 
     from tests.end_to_end.forking import Forked
     from tests.end_to_end.project import Project
@@ -25,52 +25,28 @@ if TYPE_CHECKING:
     from tests.servers.nginx import Nginx
 
 
-def test_a_mosaic_is_put_together_of_the_published_tiles(
-    project: Project, harvested_map: Rendering, tmp_path: Path
-) -> None:
-    """Zoom -3 of a map of depth 5 has the tiles of two digits, four in a row. The picture ends with the tiles
-    of five digits, of which one has 48 pixels of it."""
-    path = tmp_path / "map.png"
-    told = json.loads(project.scrapy("mosaic", SMALL, str(path), "--zoom", "-3", "--json").stdout)
-    layer = harvested_map.folder / "world-lighting"
-    whole = Image.new("RGBA", (4 * 384, 4 * 384))
-    for file in layer.glob("?/?.png"):
-        column, row = place_of(file.relative_to(layer))
-        with Image.open(file) as image:
-            whole.paste(image.convert("RGBA"), (384 * column, 384 * row))
-    columns, rows = zip(
-        *(place_of(file.relative_to(layer)) for file in layer.glob("?/?/?/?/?.png")), strict=True
-    )
-    edges = min(columns), min(rows), max(columns) + 1, max(rows) + 1
-    expected = whole.crop(tuple(48 * edge for edge in edges))
-    with Image.open(path) as found:
-        assert found.size == (told["width"], told["height"]) == expected.size
-        assert found.tobytes() == expected.tobytes()
-    assert (told["day"], told["damaged"], told["bytes"]) == (SMALL_DAY, 0, path.stat().st_size)
-
-
-def place_of(path: PurePath) -> tuple[int, int]:
-    """Column and row of a tile of Overviewer from the upper left, by the digits of its path."""
-    column = row = 0
-    for digit in map(int, path.with_suffix("").parts):
-        column, row = 2 * column + digit % 2, 2 * row + digit // 2
-    return column, row
-
-
-def test_a_film_and_an_archive_show_the_days_of_a_map(
+def test_a_picture_a_film_and_an_archive_show_the_days_of_a_map(
     project: Project, antworld: list[Harvested], tmp_path: Path
 ) -> None:
     project.adopt(antworld[-1].data)
-    film = ("film", ANTWORLD, str(tmp_path / "film.webp"), "--size", "320x180", "--every", "month", "--json")
-    told = json.loads(project.scrapy(*film).stdout)
+
+    def made(command: str, file: str, *more: str) -> dict[str, Any]:
+        words = (command, ANTWORLD, str(tmp_path / file), *more, "--json")
+        told = json.loads(project.scrapy(*words).stdout)
+        assert told["bytes"] == (tmp_path / file).stat().st_size
+        return dict(told)
+
+    told = made("mosaic", "map.png", "--zoom", "-3", "--day", antworld[1].day)
+    assert (told["day"], told["damaged"]) == (antworld[1].day, 0)
+    with Image.open(tmp_path / "map.png") as found:
+        assert found.size == (told["width"], told["height"])
+    told = made("film", "film.webp", "--size", "320x180", "--every", "month")
     assert (told["first"], told["last"], told["damaged"]) == (antworld[0].day, antworld[-1].day, 0)
     with Image.open(tmp_path / "film.webp") as shown:
         assert shown.size == (320, 180)
         assert shown.n_frames > 1
-    archive = ("archive", ANTWORLD, str(tmp_path / "map.zip"), "--day", antworld[1].day, "--json")
-    told = json.loads(project.scrapy(*archive).stdout)
+    told = made("archive", "map.zip", "--day", antworld[1].day)
     assert (told["day"], told["tiles"]) == (antworld[1].day, len(antworld[1].images))
-    assert (tmp_path / "map.zip").stat().st_size == told["bytes"]
 
 
 def test_a_restored_map_can_be_served_again(

@@ -91,15 +91,6 @@ def test_a_period_that_begins_with_coarse_tiles_alone_ends_where_the_last_day_do
     assert boxes == [(2, -4, 4, 0)] * 2
 
 
-def test_blocks_are_pixels_where_a_renderer_draws_each_as_one(tmp_path: Path) -> None:
-    layer = Layer("top", Pyramid(4), "png", tile_size=(512, 512), projection=SQUAREMAP)
-    with of_layer(tmp_path, layer, Tile.at(0, -1, 0)) as history:
-        found = excerpt_of(history, MAP, Wanted(area="-20,300,-101,7"))
-        assert found.box(0) == (-101, 7, -19, 301)
-        # Each pixel of the next zoom has two blocks in each direction.
-        assert found.box(-1) == (-51, 3, -9, 151)
-
-
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

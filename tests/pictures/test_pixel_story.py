@@ -82,13 +82,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_one_pixel_of_a_lossless_image_is_a_change(world: World) -> None:
-    first = textured(1)
-    harvest(world, {LEFT: as_png(first)}, {LEFT: as_png(with_mark(first, (9, 9, 9, 9)))})
-    _, second = told(world, ground(8, 8, 18, 16))
-    assert (second.day, second.share) == (day(1), 1 / 80)
-
-
 def test_of_a_canvas_the_story_of_a_single_pixel_is_told(world: World) -> None:
     first, canvas = textured(1), replace(LAYER, pyramid=Pyramid(1))
     for number, image in enumerate((first, with_mark(first, (9, 9, 9, 9)), with_mark(first, (8, 9, 9, 9)))):
@@ -107,11 +100,6 @@ def test_a_rectangle_over_two_tiles_changes_with_either(world: World) -> None:
     )
     assert days(told(world, ground(58, 0, 70, 64))) == [day(0), day(1), day(2)]
     assert days(told(world, ground(48, 0, 64, 64))) == [day(0), day(2)]
-
-
-def test_what_is_gone_is_told_as_empty(world: World) -> None:
-    harvest(world, {LEFT: as_png(textured(1))}, {LEFT: None})
-    assert [chapter.is_empty for chapter in told(world, ground(0, 0, 20, 20))] == [False, True]
 
 
 def test_a_picture_that_comes_back_shows_the_same(world: World) -> None:

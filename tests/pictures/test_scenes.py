@@ -14,7 +14,7 @@ from tileharvest.errors import StoreError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.scenes import HALF, MOST_ACROSS, Scenes, around
+from tileharvest.pictures.scenes import HALF, MOST_ACROSS, Scenes
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.layers import Layer
@@ -113,22 +113,6 @@ def test_an_image_that_is_missing_is_not_shown_as_empty_ground(world: World) -> 
         file.unlink()
     with scenes(world) as drawn, pytest.raises(StoreError):
         drawn.mosaic(Ground(0, 0, 2, 2), 0, FIRST)
-
-
-@pytest.mark.parametrize(
-    ("box", "size", "shown"),
-    [
-        ((100, 100, 110, 110), (512, 512), (45, 45, 165, 165)),
-        ((0, 0, 10, 10), (512, 512), (0, 0, 120, 120)),
-        ((500, 500, 512, 512), (512, 512), (392, 392, 512, 512)),
-        ((0, 200, 512, 212), (512, 512), (0, 66, 512, 346)),
-        ((10, 10, 20, 20), (64, 48), (0, 0, 64, 48)),
-    ],
-)
-def test_what_is_shown_around_a_difference(
-    box: tuple[int, int, int, int], size: tuple[int, int], shown: tuple[int, int, int, int]
-) -> None:
-    assert around(box, size) == shown
 
 
 def _is_green(image: Image.Image, x: int, y: int) -> bool:

@@ -7,8 +7,6 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from PIL import Image
-
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.film_file import (
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from PIL import Image
+
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import Watch
     from tileharvest.store.port import TileStore
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 SIZES: Final = {"wide": (1920, 1080), "square": (1080, 1080), "upright": (1080, 1920)}
 """The sizes of films by their names, in pixels."""
 
-_FADE: Final = 2
-"""Ticks that a cross-fade takes."""
 _OUTLINED: Final = TICKS // 2
 """Ticks for which an outline is visible."""
 _END: Final = 2 * TICKS
@@ -82,13 +80,11 @@ class Shot(NamedTuple):
     """A picture of a film."""
 
     moment: int
-    """The number of the moment whose day is written on the picture."""
+    """The number of the moment that it shows."""
     ticks: int
     """How long it is shown."""
-    share: float = 1
-    """The share of the moment's state. The rest is the state of the moment before, in a cross-fade."""
-    glow: float = 0
-    """The strength of the outline around what has changed since the moment before."""
+    is_outlined: bool
+    """Whether it has an outline around what has changed since the moment before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,23 +97,15 @@ class Film:
     moments: tuple[Moment, ...]
 
     def shots(self) -> list[Shot]:
-        """Returns the pictures of the film in order. A new state fades in below an outline, and then stands
+        """Returns the pictures of the film in order. A new state has outlines at first, and then stands
         alone."""
         pace, last = max(1, round(self.style.pace * TICKS)), len(self.moments) - 1
-        found = [Shot(0, pace if last else _END)]
-        for number, moment in list(enumerate(self.moments))[1:]:
+        found = []
+        for number, moment in enumerate(self.moments):
             ticks = pace if number < last else _END
-            if not moment.changed:
-                found.append(Shot(number, ticks))
-                continue
-            fade = min(_FADE, ticks - 1)
-            shares = [tick / (fade + 1) for tick in range(1, fade + 1)]
-            found += [Shot(number, 1, share, glow=share) for share in shares]
-            lit = min(ticks - fade, _OUTLINED - fade)
-            found.append(Shot(number, lit, glow=1))
-            if ticks > fade + lit:
-                found.append(Shot(number, ticks - fade - lit))
-        return found
+            lit = min(ticks, _OUTLINED) if moment.changed else 0
+            found += [Shot(number, lit, True), Shot(number, ticks - lit, False)]
+        return [shot for shot in found if shot.ticks]
 
     @property
     def seconds(self) -> float:
@@ -224,15 +212,14 @@ def write_film(
 def _pictures(film: Film, frames: Frames) -> Iterator[Image.Image]:
     """Yields the pictures of a film."""
     legend, number, outline = Legend(film.lens.size, film.style.title), -1, None
-    before = after = frames.image
     for shot in film.shots():
         if shot.moment != number:
-            number, before = shot.moment, after
-            after = frames.next(film.excerpt.past(film.lens.zoom, film.moments[number].day))
-            outline = outline_between(before, after) if number else None
-        image = Image.blend(before, after, shot.share)
-        if outline is not None and shot.glow:
-            light(image, outline, shot.glow)
+            number, before = shot.moment, frames.image
+            frames.next(film.excerpt.past(film.lens.zoom, film.moments[number].day))
+            outline = outline_between(before, frames.image) if film.moments[number].changed else None
+        image = frames.image.copy()
+        if outline is not None and shot.is_outlined:
+            light(image, outline)
         legend.write(image, film.moments[number].day.isoformat())
         yield image
 

@@ -83,9 +83,9 @@ class Frames:
         self.image = Image.new("RGB", lens.size, ground)
         """The last frame, in RGB. Do not draw on it."""
 
-    def next(self, past: PastLayer | None) -> Image.Image:
-        """Returns the next frame: only tiles that differ from the last one are drawn. `past` is None for a
-        day on which nothing was there yet. Raises HistoryError."""
+    def next(self, past: PastLayer | None) -> None:
+        """Draws the next frame: only tiles that differ from the last one. `past` is None for a day on which
+        nothing was there yet. Raises HistoryError."""
         parts = {} if past is None else self._composer.parts(past, self._lens.tiles())
         differing = [tile for tile in {**self._shown, **parts} if self._shown.get(tile) != parts.get(tile)]
         image = self.image.copy()
@@ -95,7 +95,6 @@ class Frames:
             for tile, picture in zip(group, pictures, strict=True):
                 image.paste(picture or self._ground, self._lens.edges(tile))
         self._shown, self.image = parts, image
-        return image
 
     def _draw(self, past: PastLayer | None, tile: Tile, part: Part | None) -> Image.Image | None:
         """Returns a tile on the ground, in the size in which it is shown, or None if there is nothing to
@@ -127,10 +126,9 @@ def outline_between(before: Image.Image, after: Image.Image) -> Image.Image | No
     return near.filter(ImageFilter.GaussianBlur(_SOFT)).point(_HALF)
 
 
-def light(image: Image.Image, outline: Image.Image, strength: float) -> None:
-    """Draws an outline on an image, with a strength from 0 to 1."""
-    weaker = outline.point([round(value * strength) for value in range(256)])
-    image.paste(_GLOW, (0, 0), weaker.resize(image.size, Image.Resampling.BILINEAR))
+def light(image: Image.Image, outline: Image.Image) -> None:
+    """Draws an outline on an image."""
+    image.paste(_GLOW, (0, 0), outline.resize(image.size, Image.Resampling.BILINEAR))
 
 
 _ANY: Final = [0] + [255] * 255

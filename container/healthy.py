@@ -96,20 +96,16 @@ def _check_worker() -> None:
 
 
 async def _check_redis(settings: dict[str, object]) -> None:
-    from redis.exceptions import RedisError  # noqa: PLC0415
+    from tileharvest.errors import QueueError  # noqa: PLC0415
+    from tileharvest.queue.redis.link import RedisLink, connection_parameters  # noqa: PLC0415
 
-    from tileharvest.queue.redis.connection import connect, connection_parameters, masked, place  # noqa: PLC0415
-
-    parameters = connection_parameters(settings)
-    client = connect(parameters)
+    link = RedisLink(connection_parameters(settings), "Redis", PATIENCE)
     try:
-        async with asyncio.timeout(PATIENCE):
-            await client.ping()
-    except (RedisError, OSError) as error:
-        fault = masked(str(error), parameters) or "it does not answer"
-        raise UnhealthyError(f"{place(client)}: {fault}") from None
+        await link.open()
+    except QueueError as error:
+        raise UnhealthyError(str(error)) from None
     finally:
-        await client.aclose()
+        await link.close()
 
 
 def main() -> int:

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from functools import cache
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,23 +89,6 @@ def pytest_configure(config: pytest.Config) -> None:
         # tests/fuzz.py reads it when it is loaded: so many times as many examples are made up.
         os.environ.setdefault(TIMES, "1000")
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "tests")
-    if hasattr(config, "workerinput") and config.args == config.getini("testpaths"):
-        share = int(config.workerinput["workerid"].removeprefix("gw")) / config.workerinput["workercount"]
-        config.args = _paths_from(share)
-
-
-def _paths_from(share: float) -> list[str]:
-    """Returns the folders and files of tests, beginning after this share of all tests.
-
-    Each process loads all files of tests. pytest compiles a file when it is first loaded, which takes twice
-    as long as everything else before the first test. A process that begins elsewhere finds compiled files
-    that others have loaded before.
-    """
-    tests = Path(__file__).parent
-    paths = sorted(path for path in tests.glob("[!_]*") if path.is_dir() or path.match("test_*.py"))
-    sizes = [sum(file.stat().st_size for file in (path, *path.rglob("test_*.py"))) for path in paths]
-    first = sum(before <= share * sum(sizes) for before in accumulate(sizes))
-    return [str(path) for path in (*paths[first:], *paths[:first])]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

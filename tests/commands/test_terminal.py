@@ -46,13 +46,6 @@ def test_bytes_in_words(count: int, words: str) -> None:
     assert bytes_in_words(count) == words
 
 
-def test_a_table_has_a_line_per_row_below_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    write_table(["map", ">tiles"], [["world", "1,024"], ["end", "7"]])
-    heading, _, first, second = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["map", "tiles"]
-    assert (first, second) == ("world  1,024", "end        7")
-
-
 @pytest.mark.parametrize(
     "text", ["[bold]loud[/bold]", "layer :x: of :warning:", "🗺 Ünder", f"http://h/{'a' * 5000}/"]
 )

@@ -106,9 +106,10 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_a_worker_is_the_command_that_stays(tmp_path: Path) -> None:
-    """In place of the shell, so that it gets the signals itself."""
-    with started(tmp_path, "run", "--at-once", "4", lines='echo "$$ $@"') as worker:
-        assert line_of(worker) == f"{worker.pid} run --at-once 4"
+    """In place of the shell, so that it gets the signals itself, and every word as it is."""
+    with started(tmp_path, "run", "--at-once", "4", "a b", lines='echo "$$ $# $@"; exit 3') as worker:
+        assert line_of(worker) == f"{worker.pid} 4 run --at-once 4 a b"
+        assert worker.wait(10) == 3
 
 
 @pytest.mark.parametrize(
@@ -124,12 +125,6 @@ def test_the_viewer_listens_outside_of_its_container_unless_told_otherwise(
     with started(tmp_path, *words, lines='echo "$@"') as viewer:
         # argparse takes the last --host.
         assert line_of(viewer) == became
-
-
-def test_other_words_are_a_command_of_the_program(tmp_path: Path) -> None:
-    with started(tmp_path, "crawl", "overviewer", "-a", "map=a b", lines='echo "$#"; exit 3') as command:
-        assert line_of(command) == "4"
-        assert command.wait(10) == 3
 
 
 @pytest.mark.parametrize("environment", [{}, {"SCRAPYD_USERNAME": "boss"}, {"SCRAPYD_PASSWORD": "c0ffee"}])
@@ -200,5 +195,5 @@ def test_a_worker_is_not_healthy_without_its_redis_and_says_so_without_the_passw
         check=False,
     )
     last = done.stderr.splitlines()[-1]
-    assert "UnhealthyError: redis://127.0.0.1:1/0: " in last
+    assert "UnhealthyError: Redis at redis://127.0.0.1:1/0" in last
     assert "c0ffee" not in done.stderr

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from datetime import UTC, date, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
-from PIL import Image
 
 from tileharvest.demo.forms import FORMS
 from tileharvest.demo.publication import publish
@@ -51,20 +49,6 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Snapshot]:
         publish(day, FIRST_DAY, folder)
         snapshots.append(snapshot(folder))
     return snapshots
-
-
-def test_every_parent_is_composed_of_its_children_and_as_new_as_the_newest(days: list[Snapshot]) -> None:
-    for there in days:
-        for path, file in there.items():
-            below = {digit: there.get(path.replace("base", "") + digit) for digit in "0123"}
-            if any(below.values()):
-                composed = Image.new("RGBA", (384, 384))
-                for digit, child in below.items():
-                    if child is not None:
-                        part = Image.open(io.BytesIO(child.content)).reduce(2)
-                        composed.paste(part, (int(digit) % 2 * 192, int(digit) // 2 * 192))
-                assert Image.open(io.BytesIO(file.content)).tobytes() == composed.tobytes()
-                assert file.modified == max(child.modified for child in below.values() if child)
 
 
 def test_a_new_day_replaces_only_what_differs(days: list[Snapshot], tmp_path: Path) -> None:

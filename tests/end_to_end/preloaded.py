@@ -4,26 +4,20 @@ Scrapy asks of each class in the modules of commands whether it is a command, an
 the modules of spiders twice. That is a third of what a short command costs. It also reads the metadata of all
 packages that are installed, for commands that they may have.
 
-It copies its settings for each crawl, and Python's way to copy any object takes a tenth of a short crawl. To
-set the level of a logger Python clears what all loggers remember, which takes another tenth where all modules
-are loaded. The statements of a harvest take a fifth to compile, and the types of maps.toml a tenth to read.
+The statements of a harvest take a fifth of a short crawl to compile, and the types of maps.toml a tenth.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import logging
 import threading
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from scrapy import cmdline, spiderloader
-from scrapy.settings import BaseSettings, SettingsAttribute
 
 from tests.compiled import share_statements
 from tests.middlewares.making import ALL, LATER, LAYER, added, remember
@@ -38,35 +32,6 @@ from tileharvest.tiles.results import TileResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-_ATOMIC: Final = (bool, float, int, NoneType, str)
-"""Types whose values are their own copies."""
-_SET_LEVEL: Final = logging.Logger.setLevel
-
-
-def _copied(attribute: SettingsAttribute, memo: dict[int, Any]) -> SettingsAttribute:
-    """Returns what `deepcopy` makes of it by itself."""
-    copy = SettingsAttribute.__new__(SettingsAttribute)
-    value = attribute.value
-    copy.value = value if isinstance(value, _ATOMIC) else deepcopy(value, memo)
-    copy.priority = attribute.priority
-    return copy
-
-
-def _copied_settings(settings: BaseSettings, memo: dict[int, Any]) -> BaseSettings:
-    """Returns what `deepcopy` makes of them by itself."""
-    copy = type(settings).__new__(type(settings))
-    memo[id(settings)] = copy
-    own = vars(settings)
-    kept = {name: _copied(attribute, memo) for name, attribute in own["attributes"].items()}
-    copy.__dict__.update(deepcopy({**own, "attributes": None}, memo) | {"attributes": kept})
-    return copy
-
-
-def _set_level(logger: logging.Logger, level: int | str) -> None:
-    """Sets the level of the logger as Python does. Does nothing if the logger has that level."""
-    if logger.level != level:
-        _SET_LEVEL(logger, level)
 
 
 def _listed(find: Callable[[str], Iterable[Any]]) -> Callable[[str], Iterable[Any]]:
@@ -111,9 +76,6 @@ cmdline.entry_points = cache(cmdline.entry_points)
 cmdline.entry_points(group="scrapy.commands")
 spiderloader.walk_modules_iter = _listed(spiderloader.walk_modules_iter)
 spiderloader.walk_modules_iter("tileharvest.spiders")
-logging.Logger.setLevel = _set_level  # type: ignore[method-assign]
-SettingsAttribute.__deepcopy__ = _copied
-BaseSettings.__deepcopy__ = _copied_settings
 share_statements()
 _compile()
 

@@ -4,48 +4,33 @@ viewer's API."""
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, cast
-
-import pytest
 
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     SECOND_DAY,
     address,
-    publish,
     staged,
     visit,
 )
 from tests.end_to_end.forking import ROOT
-from tests.end_to_end.project import await_condition, stop
+from tests.end_to_end.project import await_condition
 from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.tmux import terminal
 from tests.viewer.asking import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from tests.end_to_end.bad_input.small_site import Stage
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
     from tests.viewer.building import World
 
 HELD: Final = "3"
 """A tile that is not answered, so that the harvest cannot go below it, or to its end."""
 DONE: Final = 15
 """All tiles but that and those below it."""
-
-
-@pytest.fixture
-def nginx_site(project: Project, tmp_path: Path, nginx: Callable[..., Nginx]) -> Nginx:
-    """The small site on nginx, in `maps.toml` under the name `small`."""
-    site = nginx(publish(tmp_path / "site").folder)
-    project.add_map("small", f"{site.url}/")
-    return site
 
 
 def killed_half_way(stage: Stage) -> None:
@@ -109,15 +94,3 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
         # The kill may have come before the queue knew that the tile had failed: then it was asked again.
         assert any(": done; 20 unchanged; " in line or "19 unchanged, 1 failed; " in line for line in screen)
         assert stage.project.scrapy("queue", "small").stdout.startswith("no harvest is running\n\n")
-
-
-def test_off_a_terminal_lines_tell_what_the_server_has_seen(project: Project, nginx_site: Nginx) -> None:
-    """A harvest that stays has asked for everything when it waits."""
-    arguments = ["harvest", "small", "-a", f"day={FIRST_DAY}", "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1"]
-    with project.running(*arguments) as process:
-        told = next(line for line in process.stderr if line.startswith("small: 20 tiles; 20 new; "))
-        seen = list(nginx_site.log())
-        report, _ = stop(process, signal.SIGTERM)
-    size = sum(line.size for line in seen)
-    assert told.split("; ")[2] == f"{len(seen)} requests, {size / 1000:.1f} kB"
-    assert "small, " in report

@@ -13,7 +13,7 @@ from tileharvest.export.film_file import (
     MOST_GIF_PIXELS,
     MOST_PIXELS,
     TICKS,
-    film_format_of,
+    film_ending_of,
     write_film_file,
 )
 from tileharvest.export.picture_file import background_of
@@ -157,7 +157,7 @@ def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
 
     Raises ConfigurationError if nothing was there, or if the film does not fit.
     """
-    film_format_of(path)
+    film_ending_of(path)
     # Nothing is known of days after the last harvest.
     last = min(excerpt.last, excerpt.map.days[-1])
     excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)

@@ -6,7 +6,7 @@ import os
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
@@ -35,48 +35,31 @@ _GIF_COLOURS: Final = 255
 """The most colours of a GIF's frame. One more is for pixels that stay, which Pillow makes transparent."""
 
 
-class FilmFormat(NamedTuple):
-    """A format of films."""
-
-    name: str
-    is_video: bool
-    quality: int
-    """The quality if none is asked for, from 1 to 100."""
-
-    @property
-    def is_at_hand(self) -> bool:
-        """Whether this format can be written on this computer. Videos need PyAV."""
-        return not self.is_video or find_spec("av") is not None
-
-
-FILM_FORMATS: Final = {
-    ".mp4": FilmFormat("mp4", is_video=True, quality=75),
-    ".webm": FilmFormat("webm", is_video=True, quality=75),
-    ".webp": FilmFormat("WEBP", is_video=False, quality=80),
-    ".gif": FilmFormat("GIF", is_video=False, quality=100),
-}
-"""The formats by the ending of a file's name."""
+FILM_FORMATS: Final = {".mp4": 75, ".webm": 75, ".webp": 80, ".gif": 100}
+"""The formats by the ending of a file's name, each with the quality if none is asked for, from 1 to 100."""
+_VIDEOS: Final = (".mp4", ".webm")
+"""The formats that need PyAV."""
 
 
 def usual_ending() -> str:
     """Returns the ending of a film's name if nobody chooses one: a video if one can be written here."""
-    return ".mp4" if FILM_FORMATS[".mp4"].is_at_hand else ".webp"
+    return ".mp4" if find_spec("av") is not None else ".webp"
 
 
-def film_format_of(path: Path) -> FilmFormat:
-    """Returns the format that the name's ending says.
+def film_ending_of(path: Path) -> str:
+    """Returns the name's ending, which says the format, in small letters.
 
     Raises ConfigurationError for any other ending, and for a video if PyAV is missing."""
-    found = FILM_FORMATS.get(path.suffix.lower())
-    if found is None:
+    ending = path.suffix.lower()
+    if ending not in FILM_FORMATS:
         raise ConfigurationError(
             f"{path.name} is not a name for a film: end it with {', '.join(FILM_FORMATS)}; nothing was made"
         )
-    if not found.is_at_hand:
+    if ending in _VIDEOS and find_spec("av") is None:
         raise ConfigurationError(
-            f"{path.suffix} needs PyAV: pip install av; .webp and .gif need nothing more; nothing was made"
+            f"{ending} needs PyAV: pip install av; .webp and .gif need nothing more; nothing was made"
         )
-    return found
+    return ending
 
 
 def write_film_file(
@@ -90,11 +73,12 @@ def write_film_file(
 
     Raises OSError if the file cannot be written, ConfigurationError, and what the pictures raise.
     """
-    chosen = film_format_of(target.target)
+    ending = film_ending_of(target.target)
+    quality = FILM_FORMATS[ending] if quality is None else quality
     milliseconds = [number * 1000 // TICKS for number in ticks]
-    if chosen.is_video:
-        _write_video(target, chosen, size, ticks, pictures, chosen.quality if quality is None else quality)
-    elif chosen.name == "GIF":
+    if ending in _VIDEOS:
+        _write_video(target, ending, size, ticks, pictures, quality)
+    elif ending == ".gif":
         frames = map(_gif_frame, pictures)
         next(frames).save(
             target.file, "GIF", save_all=True, append_images=frames, duration=milliseconds, loop=0
@@ -102,13 +86,7 @@ def write_film_file(
     else:
         # A `kmax` of 0 means that no picture is packed as a whole again.
         _Animation(size, len(ticks), pictures).save(
-            target.file,
-            "WEBP",
-            save_all=True,
-            duration=milliseconds,
-            quality=chosen.quality if quality is None else quality,
-            method=2,
-            kmax=0,
+            target.file, "WEBP", save_all=True, duration=milliseconds, quality=quality, method=2, kmax=0
         )
 
 
@@ -143,7 +121,7 @@ def _gif_frame(picture: Image.Image) -> Image.Image:
 
 def _write_video(
     target: GrowingFile,
-    chosen: FilmFormat,
+    ending: str,
     size: Size,
     ticks: Sequence[int],
     pictures: Iterator[Image.Image],
@@ -153,8 +131,8 @@ def _write_video(
     from av.codec.codec import UnknownCodecError  # noqa: PLC0415
     from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
 
-    share, options = quality / 100, {"movflags": "faststart"} if chosen.name == "mp4" else {}
-    if chosen.name == "mp4":
+    share, options = quality / 100, {"movflags": "faststart"} if ending == ".mp4" else {}
+    if ending == ".mp4":
         # x264: 75 is its 20, which hardly anybody tells from the original. The rest spares 70 MB of memory.
         spared = {"rc-lookahead": "4", "x264-params": "bframes=0:sync-lookahead=0"}
         name, how = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
@@ -167,7 +145,7 @@ def _write_video(
         name, how = "libsvtav1", {"preset": "12", "crf": f"{63 - 38 * share:.0f}", **spared}
     try:
         # PyAV gets the name, not the file: at the end it reads an .mp4 again to put its index first.
-        with av.open(target.file.name, "w", format=chosen.name, options=options) as container:
+        with av.open(target.file.name, "w", format=ending[1:], options=options) as container:
             stream = container.add_stream(name, rate=TICKS, options=how)
             assert isinstance(stream, av.VideoStream)
             stream.width, stream.height = size
@@ -184,7 +162,7 @@ def _write_video(
             container.mux(stream.encode(None))
     except UnknownCodecError:
         raise ConfigurationError(
-            f".{chosen.name} needs the codec {name}, which the PyAV of this computer lacks; nothing was made:"
+            f"{ending} needs the codec {name}, which the PyAV of this computer lacks; nothing was made:"
             " pip install --force-reinstall --only-binary av av"
         ) from None
     except av.FFmpegError as error:

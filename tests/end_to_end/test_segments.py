@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.end_to_end.bad_input.small_site import (
-    FIRST_DAY,
-    FIRST_LEVEL,
-    PATHS,
-    SECOND_DAY,
     Stage,
-    asked,
     staged,
-    visit,
 )
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.servers.published import published
@@ -53,22 +47,3 @@ def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(
     )
     assert list(server.log()) == []
     assert project.kept() == kept
-
-
-def test_tiles_that_are_known_below_a_max_depth_set_later_are_neither_asked_nor_vanished(
-    stage: Stage,
-) -> None:
-    stage.project.crawl("small", FIRST_DAY)
-    kept = stage.project.versions()
-    limit(stage, 0)
-    stage.site.received.clear()
-    harvested = visit(stage.project, SECOND_DAY)
-    assert (harvested.status, harvested.said) == (0, "")
-    assert {path for path in PATHS if asked(stage.site, path)} == set(FIRST_LEVEL)
-    assert stage.project.versions() == kept
-
-
-def limit(stage: Stage, depth: int) -> None:
-    """Let the map's walk go no deeper."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", max_depth=depth, walk="full")

@@ -42,7 +42,7 @@ def harvested(history: History, **keys: Any) -> MapDescription:
     """A map with such keys, of which one full harvest is finished."""
     description = described(**keys)
     harvest = first_harvest(history)
-    harvest.note_walk("full", "no full harvest is finished so far", kept_in_words(description, DEPTHS))
+    harvest.note_walk("full", "no full harvest is finished so far", kept_in_words(description))
     ended(harvest)
     return description
 
@@ -81,7 +81,7 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
 def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None:
     description = harvested(history)
     harvest = began(history, LATER)
-    harvest.note_walk("pruned", PROVED, kept_in_words(description, DEPTHS))
+    harvest.note_walk("pruned", PROVED, kept_in_words(description))
     harvest.distrust(LAYER, CHANGED)
     ended(harvest)
     walk = on(history, description, LATER + timedelta(1))
@@ -92,15 +92,6 @@ def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None
 def test_other_zooms_are_walked_in_full_first(history: History) -> None:
     harvested(history)
     assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
-
-
-@pytest.mark.parametrize(("depth", "is_pruned"), [(3, True), (2, False), (4, False)])
-def test_a_limit_that_ends_at_another_zoom_since_the_depth_has_changed_is_walked_in_full_first(
-    history: History, depth: int, is_pruned: bool
-) -> None:
-    """What lies where the walk did not reach may have changed below tiles that it has seen since."""
-    description = harvested(history, max_depth=1)
-    assert on(history, description, LATER, {LAYER: depth}).is_pruned == is_pruned
 
 
 def test_growth_alone_is_no_reason_to_walk_in_full(history: History) -> None:
@@ -122,7 +113,7 @@ def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
     """In which a tile was drawn after the one above it."""
     description = harvested(history)
     harvest = began(history, LATER)
-    harvest.note_walk("full", "walk = full is set", kept_in_words(description, DEPTHS))
+    harvest.note_walk("full", "walk = full is set", kept_in_words(description))
     late = "Mon, 15 Feb 2021 06:00:00 GMT"
     record(harvest, [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
     ended(harvest)

@@ -110,17 +110,15 @@ async def skip(harvest: Harvest, *tops: Tile) -> None:
         {"zooms": (-1, 0)},
         {"zones": (Zone(center=(0, 0), width=8, height=8, zoom=0),)},
         {"layers": ("world-day",)},
-        {"max_depth": 3},
     ],
     ids=lambda keys: next(iter(keys)),
 )
 def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -> None:
     plain = MapDescription(name="one", url="http://one.example.net/")
-    depths = {LAYER: 3}
     other = MapDescription(name="two", url="http://two.example.net/", audit=1.0)
-    assert kept_in_words(other, depths) == kept_in_words(plain, depths)
+    assert kept_in_words(other) == kept_in_words(plain)
     keeping = MapDescription(name="one", url=plain.url, **keys)
-    assert kept_in_words(keeping, depths) != kept_in_words(plain, depths)
+    assert kept_in_words(keeping) != kept_in_words(plain)
 
 
 def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
@@ -158,7 +156,7 @@ def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
 
 def test_what_is_deeper_than_the_walk_may_go_is_not_audited(tmp_path: Path) -> None:
     """It is there, and nobody has ever asked for it: it would pass for a tile that was added."""
-    keys: dict[str, Any] = {"walk": "pruned", "max_depth": 0}
+    keys: dict[str, Any] = {"walk": "pruned", "zooms": (-1, -1)}
     harvest(tmp_path, first(FIRST_LEVEL), **keys)
     assert to_audit(tmp_path, **keys) == []
 

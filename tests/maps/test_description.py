@@ -16,7 +16,6 @@ zooms = [-3, 0]
 zones = [{center = [0, -8], width = 56, height = 29, zoom = -3}]
 timezone = "Asia/Shanghai"
 concurrency = 2
-max_depth = 6
 enabled = false
 note = "the first"
 
@@ -40,14 +39,14 @@ def test_every_key_is_read(write):
     assert kedama.layers == ("v2_daytime", "v2_nether")
     assert kedama.zooms == (-3, 0)
     assert kedama.zones == (Zone(center=(0, -8), width=56, height=29, zoom=-3),)
-    assert (kedama.timezone, kedama.concurrency, kedama.max_depth) == ("Asia/Shanghai", 2, 6)
+    assert (kedama.timezone, kedama.concurrency) == ("Asia/Shanghai", 2)
     assert (kedama.enabled, kedama.note) == (False, "the first")
 
 
 def test_only_the_url_must_be_given(write):
     second = load_maps(write(WHOLE))["second.map"]
     assert (second.layers, second.zooms, second.zones) == ((), None, ())
-    assert (second.timezone, second.concurrency, second.max_depth) == ("UTC", 4, None)
+    assert (second.timezone, second.concurrency) == ("UTC", 4)
     assert second.enabled is True
 
 
@@ -102,11 +101,6 @@ MISTAKES = [
         'url = "http://h/"\ncontact = "a\\nb"',
         "'contact': it has a character that no header of a request may have",
     ),
-    (
-        'url = "http://h/"\nmax_depth = -1',
-        "'max_depth': expected `int` >= 0; write for example max_depth = 6",
-    ),
-    ('url = "http://h/"\nmax_depth = "6"', "'max_depth': expected `int"),
     (
         'url = "http://h/"\nzooms = [0, -3]',
         r"'zooms': 0 is deeper than -3, and the coarsest comes first; write for example zooms = \[-3, 0\]",

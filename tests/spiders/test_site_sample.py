@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LOOKED = 3
 """Requests that the look at the site has taken."""
-DESCRIPTION: Any = SimpleNamespace(first="get", name="small", zooms=None, zones=(), max_depth=None, blank=())
+DESCRIPTION: Any = SimpleNamespace(first="get", name="small", zooms=None, zones=(), blank=())
 
 
 class Layers:

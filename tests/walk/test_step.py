@@ -86,7 +86,7 @@ def test_a_failure_means_nothing_for_the_walk() -> None:
 def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
     assert step(Outcome.IGNORED, AS_IT_WAS, is_pruned=False) == Step()
     assert step(Outcome.IGNORED, AS_IT_WAS, tile=DEEPEST) == Step()
-    assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(Pyramid(3), max_depth=0)) == Step()
+    assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(Pyramid(3), (-2, -2))) == Step()
 
 
 @pytest.mark.parametrize(("status", "skips"), [(200, True), (304, False)])

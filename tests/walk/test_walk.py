@@ -75,15 +75,6 @@ def test_walk_in_a_zone_finds_every_kept_tile_of_the_zone(tree, zoom, x, y, widt
     assert all(tile in zone.tiles_at(tile.zoom) for tile in asked)
 
 
-@given(trees, st.integers(0, 5))
-def test_a_limited_walk_asks_for_all_that_exists_down_to_its_limit_and_for_nothing_below(tree, max_depth):
-    depth, existing = tree
-    walk = Walk(Pyramid(depth), max_depth=max_depth)
-    whole = set(asked_of(Walk(Pyramid(depth)), existing))
-    assert set(asked_of(walk, existing)) == {tile for tile in whole if tile.zoom <= walk.deepest}
-    assert walk.deepest == min(0, 1 - depth + max_depth)
-
-
 @pytest.mark.parametrize(
     ("walk", "top"),
     [
@@ -92,7 +83,6 @@ def test_a_limited_walk_asks_for_all_that_exists_down_to_its_limit_and_for_nothi
         (Walk(Pyramid(12), (-3, 0), (ZONE,)), -6),
         (Walk(Pyramid(5), (-3, 0), (ZONE,)), -4),
         (Walk(Pyramid(17), (-3, 0)), -16),
-        (Walk(Pyramid(9), (-2, 0), (ZONE,), max_depth=4), -5),
     ],
 )
 def test_where_a_walk_starts(walk: Walk, top: int) -> None:
@@ -168,7 +158,6 @@ def test_what_is_kept():
     [
         ({"zooms": (-99, -50)}, "zooms -8 to 0, none of those that are kept"),
         ({"zones": (Zone(center=(80_000, 0), width=2, height=2, zoom=0),)}, "no zone lies within"),
-        ({"zooms": (0, 0), "max_depth": 7}, "max_depth = 7 the walk goes from zoom -8 to -1, where nothing"),
     ],
 )
 def test_a_walk_that_could_never_ask_for_what_is_kept_is_refused(keys, message):

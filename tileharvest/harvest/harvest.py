@@ -233,7 +233,7 @@ class Harvest:
 
         `files` are the site's files, which are kept for the next harvest. None leaves the kept ones as they
         are. Raises AlreadyHarvestedError, HistoryError, StoreError, BudgetError for a layer without an end,
-        and ConfigurationError if zooms, zones or max_depth do not fit the site.
+        and ConfigurationError if zooms or zones do not fit the site.
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head

@@ -112,7 +112,7 @@ class Walks:
         def note(decisions: Decisions, way: str) -> Decisions:
             # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
             # for all.
-            kept = None if way == GIT_WALK else kept_in_words(description, depths)
+            kept = None if way == GIT_WALK else kept_in_words(description)
             record.note_walk(way, decisions.reason, kept)
             return decisions
 
@@ -277,13 +277,13 @@ class Walks:
 def walk_over(description: MapDescription, layer: Layer) -> Walk:
     """Returns the walk over a layer of the map.
 
-    Raises ConfigurationError if the map's zooms, zones or max_depth do not fit the site.
+    Raises ConfigurationError if the map's zooms or zones do not fit the site.
     """
     try:
-        return Walk(layer.pyramid, description.zooms, description.zones, description.max_depth)
+        return Walk(layer.pyramid, description.zooms, description.zones)
     except ValueError as error:
         raise ConfigurationError(
-            f"map '{description.name}', layer '{layer.name}': {error}; change its zooms, zones or max_depth"
+            f"map '{description.name}', layer '{layer.name}': {error}; change its zooms or zones"
         ) from None
 
 
@@ -317,7 +317,7 @@ def next_walks(
     known = records.proofs.get(name, {})
     indexes = records.indexes.get(name, {}) if description.change_index else {}
     day, kept = records.last_full.get(name, (None, frozenset()))
-    if kept != {kept_in_words(description, depths)}:
+    if kept != {kept_in_words(description)}:
         day = None
     decisions = Decisions(
         {one: decide(wish, known.get(one), day, today, every, doubt, indexes.get(one)) for one in depths}
@@ -338,15 +338,13 @@ def relies_on_indexes(history: History, description: MapDescription, today: date
     return bool(decided) and all(decision.change_index is not None for decision in decided)
 
 
-def kept_in_words(description: MapDescription, depths: Mapping[str, int]) -> str:
+def kept_in_words(description: MapDescription) -> str:
     """Returns a text that says which tiles a map keeps. It is equal for equal tiles.
 
-    An unchanged tile says nothing of tiles below it that were not asked because they were not kept. `depths`
-    are by layer. Only the reach of `max_depth` depends on them.
+    An unchanged tile says nothing of tiles below it that were not asked because they were not kept.
     """
     zones = [(zone.center, zone.width, zone.height, zone.zoom) for zone in description.zones]
-    limit = None if description.max_depth is None else (description.max_depth, sorted(depths.items()))
-    return repr((description.layers, description.zooms, zones, limit))
+    return repr((description.layers, description.zooms, zones))
 
 
 def located(layers: Mapping[str, LayerWalk], pushed: str) -> tuple[str, Tile]:

@@ -140,7 +140,7 @@ class ImportedMap:
                 areas=None if last is not None else {one: site.kept(one) for one in site.layers},
                 is_complete=True,
                 unchanged={} if last is None else self._unchanged(tiles),
-                kept=kept_in_words(self._description, {layer.name: layer.depth for layer in layers}),
+                kept=kept_in_words(self._description),
                 stored_bytes=self._stored_bytes,
                 files=None if last is not None and site.files is last.files else site.files,
             ),

@@ -99,7 +99,7 @@ def import_kedamadiff(
                         tiles=[
                             ImportedTile(name, one.tile, image, Validator(one.etag)) for one, image in images
                         ],
-                        kept=kept_in_words(description, {name: there.depth}),
+                        kept=kept_in_words(description),
                         stored_bytes=stored_bytes,
                     ),
                 )

@@ -67,7 +67,6 @@ EXAMPLES: Final = {
     "check": 'check = "head"',
     "first": 'first = "get"',
     "max_tiles": "max_tiles = 5000000",
-    "max_depth": "max_depth = 6",
     "enabled": "enabled = true",
     "note": 'note = "our survival server"',
 }
@@ -224,8 +223,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     max_tiles: int | None = None
     """The most tiles of a layer. A walk that finds more is ended. None means what `walk.tile_count_guard`
     derives from the last harvest. If a number is set, walks over equal images are not ended."""
-    max_depth: Annotated[int, Meta(ge=0)] | None = None
-    """How many levels the walk may go below the tiles at which it starts. None means all."""
     enabled: bool = True
     """Whether `tileharvest harvest --all` and `tileharvest run` harvest the map."""
     note: str = ""

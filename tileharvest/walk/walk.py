@@ -48,8 +48,6 @@ class Walk:
     """The coarsest and the deepest zoom to keep, both included. None keeps all zooms of the layer."""
     zones: tuple[Zone, ...] = ()
     """The zones that are kept. Without zones the whole layer is kept."""
-    max_depth: int | None = None
-    """The number of levels below its top that the walk may go. None sets no limit."""
     coarsest: int = field(init=False, compare=False)
     """The first zoom that is kept."""
     kept_zooms: range = field(init=False, compare=False)
@@ -77,13 +75,6 @@ class Walk:
                 f" none of those that are kept"
             )
         top = max(first, coarsest - LEVELS_ABOVE) if self.zones else first
-        if self.max_depth is not None:
-            deepest = min(deepest, top + self.max_depth)
-        if coarsest > deepest:
-            raise ValueError(
-                f"with max_depth = {self.max_depth} the walk goes from zoom {top} to {deepest},"
-                f" where nothing is kept"
-            )
         ranges = {zoom: self._ranges_at(zoom) for zoom in range(top, deepest + 1)}
         if not ranges[top]:
             raise ValueError(f"no zone lies within a layer of depth {self.pyramid.depth}")

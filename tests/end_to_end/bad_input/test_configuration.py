@@ -67,20 +67,18 @@ def test_what_cannot_be_read_is_one_line_and_the_good_map_is_harvested(stage: St
     assert last == f"exit status 5, unreachable, or moved: {', '.join(SAID)}"
 
 
-def test_zooms_zones_and_a_max_depth_that_do_not_fit_the_site_are_mistakes_too(stage: Stage) -> None:
+def test_zooms_and_zones_that_do_not_fit_the_site_are_mistakes_too(stage: Stage) -> None:
     url = f"{stage.site.url}/"
     stage.project.add_map("coarse", url, zooms=[-9, -5])
     far = {"center": [100, 100], "width": 4, "height": 4, "zoom": 0}
     stage.project.add_map("far", url, zones=[far])
-    stage.project.add_map("shallow", url, zooms=[0, 0], max_depth=0)
-    done = visit(stage.project, FIRST_DAY, names=("coarse", "far", "shallow"))
+    done = visit(stage.project, FIRST_DAY, names=("coarse", "far"))
     assert done.status == 2
-    coarse, outside, shallow, last = sorted(done.said.splitlines())
+    coarse, outside, last = sorted(done.said.splitlines())
     assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
     assert "map 'far', layer 'world-day': no zone lies within a layer" in outside
-    assert "map 'shallow', layer 'world-day': with max_depth = 0 the walk goes from zoom -1 to -1" in shallow
-    assert shallow.endswith("change its zooms, zones or max_depth")
-    assert last == "exit status 2, wrong usage, or harvested by another process: coarse, far, shallow"
+    assert outside.endswith("change its zooms or zones")
+    assert last == "exit status 2, wrong usage, or harvested by another process: coarse, far"
     assert stage.project.kept() == {}
 
 

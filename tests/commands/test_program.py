@@ -68,7 +68,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
             "nothing can be imported from 'foldr'; did you mean 'folder'",
         ),
         (["import", "folder", "backup", "small"], "which day's state does the folder have? add --day"),
-        (["import", "folder", "backup", "small", "--day", "soon"], "--day soon is not a date"),
+        (["import", "folder", "backup", "small", "--day", "soon"], "soon is not a day: write it as 2"),
         (["import", "folder", "backup", "small", "--day", "9999-01-01"], "has not begun: today is"),
         (["import", "git", "repo", "small", "--day", "2024-05-01"], "--day is for tileharvest import folder"),
         (["import", "git", "/nowhere", "small"], "/nowhere is neither a folder nor an address such as"),

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from tileharvest.demo.__main__ import MARKER, differences, how_to_see, main, make_folder
-from tileharvest.demo.server import serve
+from tileharvest.demo.publication import serve
 from tileharvest.errors import ConfigurationError, ExitStatus
 
 if TYPE_CHECKING:

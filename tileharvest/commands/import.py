@@ -16,13 +16,7 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import (
-    console,
-    say,
-    stopped_by_signals,
-    write_json,
-    write_line,
-)
+from tileharvest.commands.terminal import console, say, stopped_by_signals, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import maps_if_any
@@ -175,6 +169,7 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
 
 
 def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
+    from tileharvest.harvest.settings import day_of
     from tileharvest.importers.folder_import import SOURCE, import_folder
     from tileharvest.importers.imported_map import ImportedMap
 
@@ -182,19 +177,11 @@ def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namesp
         raise ConfigurationError(
             "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
         )
-    try:
-        its_day = date.fromisoformat(opts.day)
-    except ValueError:
-        raise ConfigurationError(f"--day {opts.day} is not a date: write it as 2024-05-01") from None
-    today = _now().astimezone(description.zone_info).date()
-    if its_day > today:
-        raise ConfigurationError(
-            f"--day {opts.day} has not begun: today is {today} in the map's time zone, {description.timezone}"
-        )
+    day = day_of(description, opts.day, _now())
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
         into = ImportedMap(description, history, store, SOURCE, _now())
-        asyncio.run(import_folder(into, Path(opts.source), its_day, watch))
+        asyncio.run(import_folder(into, Path(opts.source), day, watch))
 
     return run
 

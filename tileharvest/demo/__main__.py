@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.demo.forms import FORMS
-from tileharvest.demo.publication import publish
+from tileharvest.demo.publication import publish, serve
 from tileharvest.demo.pyramid import changes
-from tileharvest.demo.server import serve
 from tileharvest.demo.world import DAYS
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
 from tileharvest.renderers.registry import RENDERERS

@@ -1,4 +1,4 @@
-"""The publication of a day as a folder of files that a renderer could have written.
+"""The publication of a day as a folder of files that a renderer could have written, and its web server.
 
 As on a real site, a file's time says when it was last drawn. A new day touches only the files that differ,
 because web servers make their ETags of time and size.
@@ -7,13 +7,17 @@ because web servers make their ETags of time and size.
 from __future__ import annotations
 
 import os
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from tileharvest.demo.forms import FORMS, SquareForm
 from tileharvest.demo.pyramid import tiles_on, whole_map
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from tileharvest.demo.forms import Form
@@ -53,3 +57,25 @@ def _write(file: Path, content: bytes, modified: int) -> None:
     temporary.write_bytes(content)
     os.utime(temporary, (modified, modified))
     temporary.replace(file)
+
+
+def application(folder: Path) -> web.Application:
+    """Returns an application that answers GET and HEAD for the files of a folder, and no others."""
+    app = web.Application()
+    app.router.add_static("/", folder)
+    return app
+
+
+@asynccontextmanager
+async def serve(folder: Path) -> AsyncIterator[str]:
+    """Serves the folder to this computer alone until the block is left, on a free port.
+
+    Yields the address of the folder, which ends in a slash. Files may change meanwhile.
+    """
+    runner = web.AppRunner(application(folder), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()

@@ -47,7 +47,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         raise ConfigurationError(f"which map? say -a map=NAME; `{program()} maps` lists them")
     description = described_map(settings, map_name)
     started = datetime.now(UTC)
-    day = _day(description, arguments.get("day"), started)
+    day = day_of(description, arguments.get("day"), started)
     # For a past day, which has no time of its own, the segment is that in which the day began.
     moment = started
     if day != started.astimezone(description.zone_info).date():
@@ -98,7 +98,11 @@ def times_for(settings: BaseSettings, description: MapDescription, now: datetime
     )
 
 
-def _day(description: MapDescription, day: str | None, started: datetime) -> date:
+def day_of(description: MapDescription, day: str | None, started: datetime) -> date:
+    """Returns the day of that name, or the present one in the map's time zone without a name.
+
+    Raises ConfigurationError for a day that has not begun.
+    """
     today = started.astimezone(description.zone_info).date()
     if day is None:
         return today

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from tileharvest.demo.publication import publish
-from tileharvest.demo.server import application
+from tileharvest.demo.publication import application, publish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

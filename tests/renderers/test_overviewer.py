@@ -83,9 +83,7 @@ def test_real_configuration_has_the_values_that_the_file_shows(shared_maps, name
 def test_of_a_configuration_are_also_read_the_frame_the_world_and_what_is_an_overlay(shared_maps):
     text = (shared_maps / "configs" / "overviewer-webp-three-tilesets.js").read_text()
     layers = parse_config(text, PAGE)
-    assert {(x.tile_size, x.background, x.min_zoom, x.overlay) for x in layers} == {
-        ((384, 384), "#1a1a1a", 0, False)
-    }
+    assert {(x.tile_size, x.background, x.overlay) for x in layers} == {((384, 384), "#1a1a1a", False)}
     assert [layer.world for layer in layers] == ["world - overworld"] * 2 + ["world_nether - nether"]
     assert layers[0].addresses.url_of(Tile(-5, 32, 32)) == f"{PAGE}world/1/2.webp?c=1692244637"
     # An overlay is a true word or a list.

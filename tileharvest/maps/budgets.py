@@ -53,12 +53,15 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def in_words(self, part: str) -> str:
         """Returns the limit of one of PARTS in words, or the part's name if it has no limit."""
-        limits = {
-            "requests": self.requests and counted(self.requests, "request"),
-            "bytes": self.received_bytes and bytes_in_words(self.received_bytes),
-            "seconds": self.seconds and f"{self.seconds:g} s",
-        }
-        return limits.get(part) or part
+        limit = self.limits[PARTS.index(part)]
+        return part if limit is None else amount_in_words(limit, part)
+
+
+def amount_in_words(number: float, part: str) -> str:
+    """Returns an amount of one of PARTS for a person."""
+    if part == "requests":
+        return counted(int(number), "request")
+    return bytes_in_words(int(number)) if part == "bytes" else f"{number:.10g} s"
 
 
 def parse_size(text: str | int) -> int:

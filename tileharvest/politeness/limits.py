@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import BudgetError, DaySpentError
-from tileharvest.maps.budgets import OF_DAY, PARTS, Budget, bytes_in_words
+from tileharvest.maps.budgets import OF_DAY, PARTS, Budget, amount_in_words, bytes_in_words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,20 +27,17 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
         # A run that could only probe the site is not worth its requests, and nothing would record it.
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:
+            limit = amount_in_words(most, what)
             raise DaySpentError(
-                f"map '{name}' has spent its daily budget ({_much(already, what)} of {_much(most, what)});"
+                f"map '{name}' has spent its daily budget ({amount_in_words(already, what)} of {limit});"
                 " nothing was asked; run it again tomorrow to go on",
-                f"{OF_DAY}: {_much(most, what)}",
+                f"{OF_DAY}: {limit}",
             )
     return Budget(
         _less(budget.requests, daily.requests, spent.requests),
         _less(budget.received_bytes, daily.received_bytes, spent.received_bytes),
         _less(budget.seconds, daily.seconds, spent.seconds),
     )
-
-
-def _much(number: float, what: str) -> str:
-    return bytes_in_words(int(number)) if what == "bytes" else f"{number:,.0f} {what}"
 
 
 def _less(most: _Number | None, of_day: _Number | None, spent: _Number) -> _Number | None:

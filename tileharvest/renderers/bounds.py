@@ -112,16 +112,13 @@ def converted(value: Any, form: type[_Form]) -> _Form:
     for pattern, words in _EXPECTED:
         expected = expected.replace(pattern, words)
     key, found = where.rstrip("`").lstrip("."), value
+    its = printable(key, _MOST_SHOWN)
     with suppress(LookupError, TypeError):
         for name, place in _STEP.findall(where):
             found = found[int(place)] if place else found[name]
         if key and not key.endswith("[...]"):
-            raise ValueError(f"{shown_key(key)} is {shown(found)}: {expected[0].lower()}{expected[1:]}")
-    raise ValueError(f"{shown_key(key)}: {expected}" if key else expected)
-
-
-def shown_key(key: str) -> str:
-    return printable(key, _MOST_SHOWN)
+            raise ValueError(f"{its} is {shown(found)}: {expected[0].lower()}{expected[1:]}")
+    raise ValueError(f"{its}: {expected}" if key else expected)
 
 
 _BRIEF: Final = Repr()

@@ -61,7 +61,6 @@ class _Tileset(msgspec.Struct, rename="camel"):
     north_direction: Turns = msgspec.field(name="north_direction", default=0)
     spawn: tuple[Block, Block, Block] | bool | None = None
     bgcolor: Text | None = None
-    min_zoom: Whole = 0
     last_rendertime: Number | None = msgspec.field(name="last_rendertime", default=None)
     render_in_progress: bool = msgspec.field(name="render_in_progress", default=False)
 
@@ -171,7 +170,6 @@ def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:
         north_direction=tileset.north_direction,
         spawn=(round(spawn[0]), round(spawn[1]), round(spawn[2])) if isinstance(spawn, tuple) else None,
         background=tileset.bgcolor,
-        min_zoom=tileset.min_zoom,
         rendered=None if tileset.last_rendertime is None else int(tileset.last_rendertime),
         stamp=tileset.stamp(cache_tag),
     )

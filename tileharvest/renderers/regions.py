@@ -108,10 +108,6 @@ class RegionRenderer(Renderer):
     """What the site's number of a level gains from one level to the next deeper one: 1 or -1. The least
     number is 0."""
 
-    def worlds(self, settings: _Settings) -> list[Any] | None:
-        """Returns the worlds as the settings have them, or None if another program has written the file."""
-        raise NotImplementedError
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut
         off is asked for again. After the last attempt it is taken as it is."""
@@ -134,7 +130,7 @@ class RegionRenderer(Renderer):
         its own is left out.
         """
         settings = converted(read_json(found.body), _Settings)
-        said = self.worlds(settings)
+        said = settings.worlds if self.step > 0 else settings.world_settings
         if said is None:
             raise not_found(f"there is no {found.url} that names the worlds of {self.title}")
         layers, worlds = ReadLayers(found.url, self.title), list[_World]()
@@ -208,9 +204,6 @@ class Squaremap(RegionRenderer):
         # Pl3xMap's page names squaremap, too, among other programs, but writes it SquareMap.
         return any(sign in page for sign in ('content="squaremap"', "jpenilla/squaremap", "/Squaremap.js"))
 
-    def worlds(self, settings: _Settings) -> list[Any] | None:
-        return settings.worlds
-
 
 class Pl3xMap(RegionRenderer):
     """Pl3xMap. Each renderer of a world is a layer, such as `minecraft-overworld/basic`. Its `TileImage.java`
@@ -228,9 +221,6 @@ class Pl3xMap(RegionRenderer):
     def recognises(self, page: str) -> bool:
         # squaremap's page names Pl3xMap, too, in a comment with the address of an image.
         return 'content="Pl3xMap"' in page or "pl3xmap.js" in page
-
-    def worlds(self, settings: _Settings) -> list[Any] | None:
-        return settings.world_settings
 
 
 def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:

@@ -28,11 +28,12 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import tiles_at
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterable, Iterator
     from importlib.metadata import EntryPoint
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
+    from tileharvest.tiles.layers import Layer
     from tileharvest.walk.change_index import ChangeIndex
 
 _KNOWN: Final[tuple[Renderer, ...]] = (
@@ -158,20 +159,23 @@ async def with_indexes(site: Site, fetch: Fetch) -> Site:
     """
     renderer, notes, fetch_once = renderer_named(site.renderer), list(site.notes), _once(fetch)
     indexes: dict[str, ChangeIndex] = {}
-    layers = []
-    for layer in site.layers:
-        found = layer
+    layers = {layer.name: layer for layer in site.layers}
+    for name, layer in layers.items():
         try:
             index = await renderer.change_index(layer, fetch_once)
         except SiteError as error:
-            notes.append(f"layer {layer.name}: its change index cannot be read: {error}")
-        else:
-            indexes |= {} if index is None else {layer.name: index}
-            if index is not None and layer.pyramid.is_endless:
-                drawn = (Tile(0, x, y) for x, y, _ in index.tiles)
-                found = replace(layer, pyramid=layer.pyramid.seeded(drawn))
-        layers.append(found)
-    return replace(site, layers=tuple(layers), indexes=indexes, notes=tuple(notes))
+            notes.append(f"layer {name}: its change index cannot be read: {error}")
+            continue
+        if index is not None:
+            indexes[name] = index
+            layers[name] = _seeded(layer, (Tile(0, x, y) for x, y, _ in index.tiles))
+    return replace(site, layers=tuple(layers.values()), indexes=indexes, notes=tuple(notes))
+
+
+def _seeded(layer: Layer, tiles: Iterable[Tile]) -> Layer:
+    """Returns the layer, which is searched from these tiles, too, if it is endless."""
+    pyramid = layer.pyramid
+    return replace(layer, pyramid=pyramid.seeded(tiles)) if pyramid.is_endless else layer
 
 
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
@@ -190,13 +194,10 @@ async def _with_seeds(renderer: Renderer, site: Site, fetch: Fetch) -> Site:
     from the rest."""
     fetch_once, layers = _once(fetch), []
     for layer in site.layers:
-        found = layer
-        projection, pyramid = layer.projection, layer.pyramid
-        if pyramid.is_endless and projection is not None and (url := renderer.markers(layer)):
-            points = [projection.point_of(*spot) for spot in await marked_places(fetch_once, url)]
-            seeded = pyramid.seeded(tiles_at(pyramid.first, points, pyramid.factor))
-            found = replace(layer, pyramid=seeded)
-        layers.append(found)
+        points, pyramid, url = list[tuple[float, float]](), layer.pyramid, renderer.markers(layer)
+        if pyramid.is_endless and layer.projection is not None and url is not None:
+            points = [layer.projection.point_of(*spot) for spot in await marked_places(fetch_once, url)]
+        layers.append(_seeded(layer, tiles_at(pyramid.first, points, pyramid.factor)))
     return replace(site, layers=tuple(layers))
 
 

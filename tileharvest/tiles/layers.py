@@ -72,7 +72,7 @@ _NO_ADDRESSES: Final = _NoAddresses()
 class Layer:
     """One layer as its site describes it on one day. Raises ValueError for values that no layer can have.
 
-    The history does not keep `addresses`, `overlay`, `min_zoom`, `stamp` and `tells_size`, and of the pyramid
+    The history does not keep `addresses`, `overlay`, `stamp` and `tells_size`, and of the pyramid
     it keeps only depth and factor. A layer that was read from the history has the defaults instead.
     """
 
@@ -101,8 +101,6 @@ class Layer:
     """The place where players start: Minecraft's x, y (height) and z, in blocks."""
     background: str | None = None
     """A CSS colour, as the site writes it."""
-    min_zoom: int = 0
-    """The coarsest level that the site's own viewer shows, counted from the whole-map image."""
     rendered: int | None = None
     """When the last render began, in seconds since 1970."""
     stamp: str | None = None

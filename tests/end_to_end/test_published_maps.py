@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
@@ -36,7 +35,6 @@ from tests.end_to_end.real_maps import (
     harvested_versions,
     publish,
 )
-from tests.renderers.sites import PAGES
 from tests.renderers.unmined_exports import exported, properties, tiles_of
 from tests.servers import bluemap, dynmap
 from tests.servers.nginx import nginx
@@ -44,7 +42,6 @@ from tests.servers.plain_tiles import WORLD
 from tests.servers.published import published
 from tests.servers.undertow import undertow
 from tileharvest.renderers.bluemap import LEFT_ALONE
-from tileharvest.renderers.registry import RENDERERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -177,22 +174,6 @@ def test_pruned_walks_leave_the_history_of_full_ones(
     assert skipped > 0
 
 
-@pytest.mark.parametrize("drawn", [*MAPCRAFTERS[:1], DUCKMAP_ANEW, SBATSERVER, LABYRINTH], ids=label)
-def test_an_added_map_is_recognised_by_its_page_and_harvested_by_the_spider_of_its_renderer(
-    drawn: PublishedMap, project: Project, shared_maps: Path, tmp_path: Path
-) -> None:
-    """Nobody has named its renderer: `scrapy add` finds it on the page, and writes it down."""
-    site = publish(shared_maps, drawn, drawn.versions[-1] if drawn.versions else 1, tmp_path / "site")
-    (site / "index.html").write_text(PAGES[drawn.renderer], encoding="utf-8")
-    with nginx(site) as server:
-        done = project.scrapy("add", "mine", server.url)
-        assert f"a map of {RENDERERS[drawn.renderer].title}" in done.stdout
-        assert done.stdout.count(LEFT_ALONE) == (drawn is LABYRINTH)
-        report = project.harvest("mine", DAY)
-    assert report["counts"]["add"] == len(drawn.rendering(site).images())
-    assert project.harvests("mine")[0]["renderer"] == drawn.renderer
-
-
 def test_a_spider_of_another_renderer_says_which_one_the_map_is_of(
     project: Project, shared_maps: Path, tmp_path: Path
 ) -> None:
@@ -205,60 +186,6 @@ def test_a_spider_of_another_renderer_says_which_one_the_map_is_of(
         refused = project.crawl("named", DAY, check=False)
     assert refused.returncode == 2
     assert 'has renderer = "mapcrafter" in maps.toml' in refused.stderr
-
-
-# -- maps that grow, and maps that begin anew
-
-
-@pytest.fixture
-def islands(shared_maps: Path, tmp_path: Path) -> Path:
-    """A published folder of squaremap without land; `lay` makes some."""
-    site = published(shared_maps, "duckmap", 6, tmp_path / "site")
-    tiles = site / "tiles" / OVERWORLD
-    (tiles / "0/-2_0.png").rename(site / "image.png")
-    for level in "01235":
-        shutil.rmtree(tiles / level)
-    return site
-
-
-def lay(site: Path, *places: tuple[int, int]) -> None:
-    """Let there be land, of squaremap, at these coarsest tiles: an image of each level in its upper left."""
-    for level in range(4):
-        folder = site / "tiles" / OVERWORLD / str(level)
-        folder.mkdir(exist_ok=True)
-        for x, z in places:
-            shutil.copy2(site / "image.png", folder / f"{x << level}_{z << level}.png")
-
-
-def coarsest(project: Project, outcome: str) -> set[tuple[int, int]]:
-    """Column and row of the overworld's coarsest tiles with this outcome."""
-    return {
-        (tile.x >> 4, ~(tile.y >> 4))
-        for tile, found in project.outcomes().items()
-        if (tile.layer, tile.zoom, found) == (OVERWORLD, -3, outcome)
-    }
-
-
-def test_new_land_is_found_beyond_the_known_edge_and_what_is_known_stays_a_part_of_the_walk(
-    islands: Path, project: Project
-) -> None:
-    """A bridge of tiles leads to the far island, and is taken away afterwards."""
-    lay(islands, (0, 0), (2, 1), (4, 2), (6, 2))
-    with nginx(islands) as server:
-        project.add_map("islands", server.url, layers=[OVERWORLD], audit=0, full_every=RARELY)
-        project.crawl("islands", DAY, spider="squaremap")
-        assert coarsest(project, "add") == {(0, 0), (2, 1), (4, 2), (6, 2)}
-        for level in range(4):
-            for x, z in ((2, 1), (4, 2)):
-                (islands / "tiles" / OVERWORLD / str(level) / f"{x << level}_{z << level}.png").unlink()
-        lay(islands, (8, 1), (11, 1))
-        server.clear_log()
-        project.crawl("islands", NEXT_DAY, spider="squaremap")
-        assert coarsest(project, "gone") == {(2, 1), (4, 2)}
-        assert coarsest(project, "add") == {(8, 1)}
-        assert coarsest(project, "ign") == {(0, 0), (6, 2)}
-        heads = Counter(line.path for line in server.log() if line.method == "HEAD")
-    assert set(heads.values()) == {1}
 
 
 REGIONS: Final = {(0, 0), (1, 0), (-1, -1), (4, 4)}
@@ -569,12 +496,3 @@ def test_a_template_is_added_with_its_bounds_and_refused_without(project: Projec
     assert refused.returncode == 2
     assert "nobody says which zooms the tiles of map 'snow' have" in refused.stderr
     assert report["counts"]["add"] == 2
-
-
-def test_a_service_that_forbids_it_is_refused_with_its_rule(project: Project) -> None:
-    """It is asked for nothing, not even for its robots.txt."""
-    url = "https://tile.openstreetmap.org/{z}/{x}/{y}.png"
-    project.add_map("osm", url, bounds=list(WORLD), site_zooms=[0, 2])
-    done = project.crawl("osm", DAY, spider="xyz", check=False)
-    assert done.returncode == 2
-    assert "Tile Usage Policy prohibits bulk downloading" in done.stderr

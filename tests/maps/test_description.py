@@ -123,6 +123,17 @@ MISTAKES = [
     ('url = "http://h/"\nenabled = 1', "'enabled': expected `bool`"),
     ('url = "http://h/"\ntimezone = "Europe/Berln"', r"no time zone; did you mean 'Europe/Berlin'\?"),
     ('url = "http://h/"\ntimezone = "?"', "no time zone; write for example timezone ="),
+    *(
+        (f'url = "http://h/"\n{every}', message)
+        for every, message in (
+            ('every = "6"', "'every': '6' is no interval: write for example 1d, 6h or 7d"),
+            ('at = "25:00"', "'at': '25:00' is no time of the day: write for example 04:00"),
+            ('every = "5h"\nat = "04:00"', "'at': every 5h is at another time each day; leave it out, or"),
+            ('every_min = "1d"', "'every_min': it is of use with every = \"auto\" only; write for example"),
+            ('every = "auto"\nevery_max = "x"', "'every_max': 'x' is no interval"),
+            ('every = "auto"\nevery_min = "7d"\nevery_max = "1d"', "'every_max': 1d is shorter than"),
+        )
+    ),
     (
         'url = "http://h/"\nzones = [{center = [0, 0], width = 0, height = 1, zoom = 0}]',
         r"'zones\[0\]': a zone of 0 x 1 tiles is empty",

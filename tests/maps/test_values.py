@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate, rate_in_words
@@ -178,30 +177,6 @@ def test_an_entry_decides_segment_and_time(
     found = described(tmp_path, lines)
     assert (found.segment, found.at_time) == (segment, at)
     assert found.adaptive == (adaptive and tuple(map(Interval.parse, adaptive)))
-
-
-@pytest.mark.parametrize(
-    ("lines", "said"),
-    [
-        ('every = "daily"', "key 'every': 'daily' is no interval: write for example 1d, 6h or 7d"),
-        ("every = 1", "key 'every': expected `str"),
-        ('at = "24:00"', "key 'at': '24:00' is no time of the day: write for example 04:00"),
-        ('every = "5h"\nat = "04:00"', "key 'at': every 5h is at another time each day; leave it out, or"),
-        ('every_min = "1d"', "key 'every_min': it is of use with every = \"auto\" only; write for example"),
-        ('every = "1d"\nevery_max = "7d"', "key 'every_max': it is of use with every = \"auto\" only"),
-        ('every = "auto"\nevery_max = "x"', "key 'every_max': 'x' is no interval"),
-        (
-            'every = "auto"\nevery_min = "7d"\nevery_max = "1d"',
-            "key 'every_max': 1d is shorter than",
-        ),
-        ('evry = "1d"', "key 'evry' is not known; did you mean 'every'"),
-    ],
-)
-def test_each_bad_interval_is_one_clear_line(tmp_path: Path, lines: str, said: str) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        described(tmp_path, lines)
-    assert f"map 'm': {said}" in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 # -- quiet hours

@@ -11,13 +11,12 @@ from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.renderers.site import Fetched, site_of
+from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tileharvest.renderers.site import ReadLayers, Site
-    from tileharvest.tiles.layers import Layer
+    from tileharvest.renderers.site import Site
 
 PAGE: Final = "https://map.example.net/world/"
 
@@ -79,11 +78,6 @@ class PublishedSite:
         endings = {".png", ".jpg", ".jpeg", ".webp"}
         files = (file for file in self.folder.rglob("*") if file.suffix in endings)
         return {f"{PAGE}{file.relative_to(self.folder).as_posix()}" for file in files}
-
-
-def kept(layers: ReadLayers) -> tuple[Layer, ...]:
-    """Returns the layers of the site that a map keeps. Raises the error with which a harvest would end."""
-    return site_of("any", MapDescription(name="m", url=PAGE), layers, PAGE).layers
 
 
 def of_map(shared_maps: Path, name: str, version: int, folder: Path) -> PublishedSite:

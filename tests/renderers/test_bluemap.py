@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.renderers.sites import PAGE, PublishedSite, of_map
-from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses
 from tileharvest.renderers.site import Fetched
@@ -135,30 +134,3 @@ def test_the_walk_begins_around_the_origin_and_the_start() -> None:
 def test_the_background_is_the_colour_below_the_world() -> None:
     assert layer_of().background == "#0080ff"
     assert layer_of(voidColor=[]).background is None
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"lowres": {"tileSize": [500, 400], "lodFactor": 5, "lodCount": 3}}, "500 x 400 blocks"),
-        ({"lowres": {"tileSize": [500, 500], "lodFactor": 1, "lodCount": 3}}, "lodFactor"),
-        ({"lowres": {"tileSize": [0, 0], "lodFactor": 5, "lodCount": 3}}, "tileSize"),
-        ({"lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": 0}}, "lodCount"),
-        ({"lowres": {"tileSize": [100, 100]}}, "lodFactor"),
-        ({"startPos": "here"}, "startPos"),
-    ],
-)
-def test_settings_of_a_map_that_cannot_be_are_refused_with_what_is_wrong(
-    changed: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(
-        SiteError, match=f"maps/world/settings.json: layer 'world' is not as BlueMap writes it: .*{message}"
-    ):
-        layer_of(**changed)
-
-
-@pytest.mark.parametrize("cut", ["", "maps/world/"])
-def test_damaged_settings_are_told(cut: str) -> None:
-    files = {"": b'{"maps": ["world"]}', "maps/world/": settings()}
-    with pytest.raises(SiteError, match=f"{cut}settings.json.* is cut off or damaged"):
-        probed({**files, cut: files[cut][:15]})

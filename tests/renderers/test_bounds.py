@@ -185,6 +185,38 @@ def test_a_value_that_cannot_be_is_refused_in_one_line_and_the_other_layer_is_ke
         assert_clear(lines[0])
 
 
+WRONG: Final = [
+    ("mapcrafter", "rotation", "4", "rotations[0] is 4: expected"),
+    ("mapcrafter", "maxZoom", '"six"', "maxZoom is six: expected"),
+    ("dynmap", "mapzoomout", "99", "mapzoomout is 99: expected"),
+    ("dynmap", "worldtomap", "0", "the world as a line"),
+    ("dynmap", "image-format", '"bmp"', "image-format is bmp: expected"),
+    ("bluemap", "lodFactor", "1", "lowres.lodFactor is 1: expected"),
+    ("bluemap", "lodCount", "0", "lowres.lodCount is 0: expected"),
+    ("bluemap", "tileSize", "0", "lowres.tileSize"),
+    ("bluemap", "startPos", '"here"', "startPos[0] is here: expected"),
+    ("squaremap", "max", "40", "a map of 41 zoom levels, where 1 to 16 can be"),
+    ("squaremap", "max", "-1", "a map of 0 zoom levels, where 1 to 16 can be"),
+    ("squaremap", "max", "null", "it names no last zoom"),
+    ("squaremap", "x", "99999999", "spawn.x is 99999999: expected `int` <="),
+    ("pl3xmap", "format", '"bmp"', "format is bmp: expected"),
+    ("unmined", "imageFormat", '"bmp"', "imageFormat is bmp: expected"),
+    ("unmined", "minZoom", "1", "its zooms are 1 to 0"),
+    ("unmined", "minZoom", "-1000000000", "its zooms are -1000000000 to 0"),
+    ("unmined", "word", '"1"', "m[0] is 1: expected"),
+]
+
+
+@pytest.mark.parametrize(("renderer", "key", "value", "message"), WRONG)
+def test_what_a_renderer_never_writes_is_refused_with_what_is_wrong(
+    renderer: str, key: str, value: str, message: str
+) -> None:
+    lines, _ = refusals(WRITTEN[renderer].asked, renderer, **{key: value})
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert_clear(lines[0])
+
+
 def test_every_renderer_is_tried() -> None:
     assert WRITTEN.keys() == RENDERERS.keys()
 

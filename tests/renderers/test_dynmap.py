@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.renderers.sites import PAGE, PublishedSite, kept
+from tests.renderers.sites import PAGE, PublishedSite
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.dynmap import parse_config
@@ -145,23 +145,6 @@ def test_a_walk_starts_around_the_worlds_centre_and_its_origin() -> None:
     assert layer.pyramid.is_endless
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (configuration()[:100], "cut off or damaged"),
-        (configuration(mapzoomout="five"), "not as Dynmap writes it"),
-        (configuration(mapzoomout=99), "not as Dynmap writes it"),
-        (configuration(worldtomap=[1.0]), "not as Dynmap writes it"),
-        (configuration(worldtomap=[0.0] * 9), "the world as a line"),
-        (configuration(**{"image-format": "bmp"}), "image-format is bmp: expected"),
-        (b'{"error": "login-required"}', "'login-required'.*is there a login"),
-    ],
-)
-def test_a_damaged_configuration_is_refused_with_what_is_wrong(body: bytes, message: str) -> None:
-    with pytest.raises(SiteError, match=message):
-        kept(parse_config(body, TILES, URL))
-
-
 def test_a_standalone_site_names_its_configuration_and_its_tiles(shared_maps: Path, tmp_path: Path) -> None:
     configs = shared_maps / "configs"
     files = {
@@ -195,12 +178,6 @@ def test_tiles_may_lie_on_another_host(tmp_path: Path) -> None:
     assert layer.host == "tiles.example.net"
 
 
-def test_a_damaged_file_of_addresses_is_named(tmp_path: Path) -> None:
-    site = published(tmp_path, {"standalone/config.js": b"var config = {url: {"})
-    with pytest.raises(SiteError, match=r"standalone/config\.js is cut off or damaged"):
-        site.probed("dynmap")
-
-
 @pytest.mark.parametrize(
     ("wanted", "error", "message"),
     [
@@ -212,3 +189,8 @@ def test_a_layer_of_a_refused_world_is_not_lacking(wanted: str, error: type[Exce
     read = parse_config(configuration().replace(b"-160.0", b'"far"'), TILES, URL)
     with pytest.raises(error, match=message):
         site_of("dynmap", MapDescription(name="m", url=PAGE, layers=(wanted,)), read, URL)
+
+
+def test_a_site_with_a_login_is_told() -> None:
+    with pytest.raises(SiteError, match=r"says 'login-required' instead .*: is there a login\?"):
+        parse_config(b'{"error": "login-required"}', TILES, URL)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.renderers.sites import PAGE, kept
-from tileharvest.errors import SiteError
+from tests.renderers.sites import PAGE
 from tileharvest.renderers.mapcrafter import parse_config
 
 if TYPE_CHECKING:
@@ -71,20 +70,6 @@ def test_each_rotation_is_a_layer_with_a_folder_of_its_own() -> None:
 
 def test_a_map_that_was_never_rendered_has_no_layers() -> None:
     assert not of_config(config(maxZoom="0"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (config()[:100], "cut off or damaged"),
-        (config(maxZoom='"six"'), "not as Mapcrafter writes it"),
-        (config(rotations="[4]"), r"rotations\[0\] is 4"),
-        (config(imageFormat='"bmp"'), "imageFormat is bmp: expected"),
-    ],
-)
-def test_a_damaged_configuration_is_refused_with_what_is_wrong(text: str, message: str) -> None:
-    with pytest.raises(SiteError, match=message):
-        kept(of_config(text))
 
 
 def pixel(

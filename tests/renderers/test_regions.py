@@ -12,6 +12,7 @@ from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.regions import BLOCKS, Pl3xMap, Place, Squaremap, endless_pyramid
+from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
@@ -117,33 +118,6 @@ def test_images_have_the_ending_that_the_site_names(
     assert layer.addresses.url_of(Tile.at(0, 0, 0)).endswith(f"/0_0.{ending}")
 
 
-@pytest.mark.parametrize(
-    ("renderer", "settings", "own", "error", "message"),
-    [
-        ("squaremap", {"worlds": [{"title": "w"}]}, WORLD, SiteError, "not as squaremap writes it: .*name"),
-        ("squaremap", {"worlds": []}, WORLD, SiteError, "has no layer"),
-        ("squaremap", pl3xmap(), WORLD, UnrecognisedError, "names the worlds of squaremap"),
-        ("pl3xmap", {"worlds": [{"name": "w"}]}, WORLD, UnrecognisedError, "names the worlds of Pl3xMap"),
-        ("pl3xmap", pl3xmap(format="bmp"), WORLD, SiteError, "format is bmp: expected"),
-        *(
-            ("squaremap", {"worlds": [{"name": "w"}]}, own, SiteError, message)
-            for own, message in (
-                ('{"zoom": {"max": -1}}', r"tiles/w/settings\.json"),
-                ('{"zoom": {"max": 40}}', "where 1 to 16 can be"),
-                ('{"zoom": {"max": "3"}}', r"tiles/w/settings\.json"),
-                ('{"zoom": {"max": null}}', "it names no last zoom"),
-                ('{"zoom": {"max": 3}, "spawn": {"x": 99999999}}', "spawn.x is 99999999: expected `int` <="),
-            )
-        ),
-    ],
-)
-def test_what_a_renderer_has_not_written_is_refused_with_what_is_wrong(
-    tmp_path: Path, renderer: str, settings: Any, own: str, error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        put(tmp_path, settings, own=own).probed(renderer)
-
-
 @pytest.mark.parametrize("wholes", [(False, False, True), (False, False, False)])
 def test_a_file_that_is_being_written_is_read_again_and_then_told(
     run: Callable[[Awaitable[Any]], Any], wholes: tuple[bool, ...]
@@ -188,3 +162,13 @@ def test_the_search_begins_around_the_origin_and_the_spawn_and_goes_over_one_emp
     assert {(-3, -2), (1, 1)} <= beside
     assert (-4, -1) not in beside
     assert Squaremap.step == -Pl3xMap.step
+
+
+@pytest.mark.parametrize(
+    ("renderer", "settings"), [("squaremap", pl3xmap()), ("pl3xmap", {"worlds": [{"name": "w"}]})]
+)
+def test_the_settings_of_the_other_renderer_are_not_taken_for_ones_own(
+    tmp_path: Path, renderer: str, settings: Any
+) -> None:
+    with pytest.raises(UnrecognisedError, match=f"names the worlds of {RENDERERS[renderer].title}"):
+        put(tmp_path, settings).probed(renderer)

@@ -117,21 +117,6 @@ def test_damaged_regions_are_refused_with_what_is_wrong(text: str, message: str)
         parse_regions(text, URL)
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
-        (properties()[:150], "cut off or damaged"),
-        (properties().replace("minZoom", "zoomMin"), "missing required field `minZoom`"),
-        (properties(image_format="bmp"), "imageFormat is bmp: expected"),
-        (properties(min_zoom=1), "its zooms are 1 to 0"),
-        (properties(min_zoom=-1_000_000_000), "its zooms are -1000000000 to 0"),
-    ],
-)
-def test_a_map_that_cannot_be_is_refused(tmp_path: Path, said: str, message: str) -> None:
-    with pytest.raises(SiteError, match=message):
-        drawn(tmp_path, range(0), REGIONS, said).probed("unmined")
-
-
 def test_without_its_regions_nothing_is_asked(tmp_path: Path) -> None:
     site = drawn(tmp_path, range(0), REGIONS, properties())
     (tmp_path / "unmined.map.regions.js").unlink()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.servers.plain_tiles import WORLD
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.maps.description import MapDescription, TileBounds
 from tileharvest.maps.regions import Canvas, bounds_at
 from tileharvest.renderers.registry import probe
@@ -145,6 +145,12 @@ def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
     assert found.pyramid.range_at(0).rows[-1] == Tile.at(0, x_from, y_from).y
 
 
+def test_zones_keep_a_part_of_a_world_that_is_too_large_to_begin_with() -> None:
+    zone = Zone(center=(2**14, -(2**14)), width=40, height=30, zoom=0)
+    found = layer(site_zooms=(14, 14), bounds=WORLD, zones=(zone,))
+    assert Walk(found.pyramid, None, (zone,)).start_size == 40 * 30
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
@@ -157,52 +163,32 @@ def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
         ),
         ({"site_zooms": (0, 3), "bounds": TileBounds(zoom=5, x=(0, 1), y=(0, 1))}, "no deeper one than 3"),
         ({"url": "https://h/{x}/{y}.png"}, r"has no \{z\}, so it is a canvas .* write how many tiles"),
+        *(
+            ({"url": TILE_JSON, "answer": answer, **keys}, message)
+            for answer, keys, message in (
+                ('{"tilejson": "3.0.0", ', {}, "is not as a TileJSON is written"),
+                (tile_json(tiles=[]), {}, r"tiles is \[\]"),
+                (tile_json(scheme="zyx"), {}, "scheme is zyx: expected xyz or tms"),
+                (tile_json(tiles=["https://h/{z}/{x}.png"]), {}, "has tiles at 'https://h/{z}/{x}.png': a "),
+                (
+                    tile_json(),
+                    {"site_zooms": (10, 12)},
+                    "none of the site's zooms 4 to 9 is among site_zooms",
+                ),
+                (tile_json(), {"site_zooms": (0, 3)}, "none of the site's zooms 4 to 9 is among site_zooms"),
+                (tile_json(maxzoom=30), {}, "names zoom 30, and kept is what lies between 0 and 24"),
+                # By the specification these would be all of the world, and zoom 30.
+                (tile_json(bounds=None), {}, "nobody says how far"),
+                (tile_json(maxzoom=None), {}, "nobody says which zooms"),
+                (tile_json(tileSize=4096), {}, "its tiles have 4,096 x 4,096 pixels, and 8,388,608 are the"),
+                (tile_json(tiles=["https://h/{z}/{x}/{y}.pbf"]), {}, "kept are PNG, JPEG and WebP"),
+            )
+        ),
     ],
 )
-def test_without_bounds_and_zooms_it_refuses_and_says_why(keys: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        site(**keys)
-
-
-def test_zones_keep_a_part_of_a_world_that_is_too_large_to_begin_with() -> None:
-    zone = Zone(center=(2**14, -(2**14)), width=40, height=30, zoom=0)
-    found = layer(site_zooms=(14, 14), bounds=WORLD, zones=(zone,))
-    assert Walk(found.pyramid, None, (zone,)).start_size == 40 * 30
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"tilejson": "3.0.0", ', "is not as a TileJSON is written"),
-        (tile_json(tiles=[]), r"tiles is \[\]"),
-        (tile_json(scheme="zyx"), "scheme is zyx: expected xyz or tms"),
-        (tile_json(tiles=["https://h/{z}/{x}.png"]), "has tiles at 'https://h/{z}/{x}.png': a template has"),
-        (tile_json(maxzoom="nine"), "is not as a TileJSON is written"),
-    ],
-)
-def test_a_damaged_tile_json_is_refused_with_what_is_wrong(text: str, message: str) -> None:
-    with pytest.raises(SiteError, match=message):
-        site(TILE_JSON, text)
-
-
-@pytest.mark.parametrize(
-    ("said", "keys", "message"),
-    [
-        ({}, {"site_zooms": (10, 12)}, "none of the site's zooms 4 to 9 is among site_zooms"),
-        ({}, {"site_zooms": (0, 3)}, "none of the site's zooms 4 to 9 is among site_zooms"),
-        ({"maxzoom": 30}, {}, "names zoom 30, and kept is what lies between 0 and 24"),
-        # By the specification these would be all of the world, and zoom 30.
-        ({"bounds": None}, {}, "nobody says"),
-        ({"maxzoom": None}, {}, "nobody says"),
-        ({"tileSize": 4096}, {}, "its tiles have 4,096 x 4,096 pixels, and 8,388,608 are the most"),
-        ({"tiles": ["https://h/{z}/{x}/{y}.pbf"]}, {}, "kept are PNG, JPEG and WebP"),
-    ],
-)
-def test_tiles_that_cannot_be_kept_are_refused(
-    said: dict[str, Any], keys: dict[str, Any], message: str
-) -> None:
+def test_tiles_that_cannot_be_kept_are_refused_with_what_to_write(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(TileHarvestError, match=message):
-        site(TILE_JSON, tile_json(**said), **keys)
+        site(**keys)
 
 
 @pytest.mark.parametrize(

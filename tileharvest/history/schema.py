@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from tileharvest.tiles.block import Block
 
-REVISION: Final = "0014"
+REVISION: Final = "0015"
 """The revision that this program reads and writes. Each change of the tables takes the next number."""
 
 
@@ -478,10 +478,10 @@ site_files: Final = _table(
     Column("url", Text, primary_key=True),
     Column("day", Date, primary_key=True),
     *_optional(Text, "etag", "last_modified"),
-    Column("sha1", Text, ForeignKey("site_bodies.sha1"), nullable=True),
+    Column("sha1", Text, ForeignKey("site_bodies.sha1"), nullable=False),
 )
-"""The small files that say what a map's site has. A row is valid from its day on, until the file's next row.
-A row without a sha1 says that the file was not read any more."""
+"""The small files that say what a map's site has. The rows of a day are valid until the next day with
+rows."""
 
 BLOCK_LEVELS: Final = 3
 """A block of `changes` has the 8 x 8 tiles that lie this many levels below one tile, so there are up to 64

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tileharvest.harvest.due import Times, adapted, due, pause_after
-from tileharvest.history.past import Past, Visit
+from tileharvest.history.summaries import Past, Visit
 from tileharvest.maps.times import Interval, QuietHours
 from tileharvest.queue.segments import parse_resolver
 

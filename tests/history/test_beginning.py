@@ -66,12 +66,6 @@ def test_a_segment_whose_harvest_ended_unfinished_gets_another(history: History)
     assert began(history).id != first.id
 
 
-def test_a_harvest_that_was_asked_for_again_is_continued_by_all(history: History) -> None:
-    ended(began(history))
-    second = began(history, again=True)
-    assert began(history).id == second.id
-
-
 def test_a_finished_segment_gets_a_harvest_of_what_was_pushed_that_goes_on_after_a_kill(
     history: History,
 ) -> None:
@@ -106,13 +100,6 @@ def test_an_unfinished_harvest_of_an_older_segment_ends_as_interrupted(history: 
     assert summary.counts == {Outcome.ADDED: 1, Outcome.FAILED: 1}
 
 
-def test_an_interrupted_harvest_takes_no_more_results(history: History) -> None:
-    first = began(history)
-    began(history, LATER)
-    with pytest.raises(HistoryError, match="has ended already"):
-        record(first, [found("add")])
-
-
 def test_a_day_before_the_latest_version_is_refused(history: History) -> None:
     harvest = began(history, LATER)
     record(harvest, [found("add")])
@@ -121,12 +108,6 @@ def test_a_day_before_the_latest_version_is_refused(history: History) -> None:
         HistoryError, match="2021-02-16 already: history is only written forwards, so 2021-02-13"
     ):
         began(history, DAY)
-
-
-def test_a_day_without_versions_does_not_bar_an_earlier_one(history: History) -> None:
-    """A run with a wrong clock that recorded nothing new leaves such a day."""
-    ended(began(history, LATER))
-    assert began(history, DAY).day == DAY
 
 
 def test_a_continued_harvest_takes_what_the_site_says_now(history: History) -> None:

@@ -129,10 +129,3 @@ def test_distrust_withdraws_the_index_and_leaves_the_ground_to_be_asked_around(
     assert second.unasked(EVERYWHERE, 10) != []
     ended(second)
     assert (stored(history).withdrawn, stored(history).withdrawn_day) == ("a change", LATER)
-
-
-def test_a_dry_run_knows_the_index(history: History, first: HarvestRecord) -> None:
-    read(first, OLD)
-    ended(first)
-    with history.dry_copy("world") as copy:
-        assert stored_indexes(copy) == stored_indexes(history)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.history.random_world import Opening
-    from tileharvest.history.database import History
 
 BEFORE, AFTER = FIRST - timedelta(days=1), FIRST + timedelta(days=DAYS + 9)
 REPEATS = 40
@@ -148,21 +147,6 @@ def test_last_changes_are_those_of_the_tiles_below(world: World, levels: int) ->
         }
         expected = {coarse: max(of) for coarse, of in days.items() if of}
         assert last_changes(world.history, world.ids[layer], zoom, area, day) == expected
-
-
-@pytest.mark.parametrize("zoom", [0, -2])
-def test_an_area_that_is_not_coarser_is_refused(history: History, zoom: int) -> None:
-    unit = 1 << -zoom
-    with pytest.raises(ValueError, match="have none of zoom -2 below them"):
-        last_changes(history, 1, -2, TileRange(zoom, unit, unit, unit, unit), FIRST)
-
-
-@pytest.mark.parametrize("levels", range(5))
-def test_the_ground_of_an_area_is_what_its_tiles_cover(levels: int) -> None:
-    area = TileRange(-4, -48, 16, 16, 48)
-    below = tiles_of(area.at_zoom(levels - 4))
-    assert all(sum(covers(coarse, tile) for coarse in tiles_of(area)) == 1 for tile in below)
-    assert len(below) == len(area) * 4**levels
 
 
 @pytest.mark.parametrize("factor", [2, 5])

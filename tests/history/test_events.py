@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +20,6 @@ from tileharvest.tiles.grid import Tile, TileRange
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import date
-    from pathlib import Path
 
     from tileharvest.history.outlines import LayerOutline
     from tileharvest.tiles.events import Changed
@@ -134,24 +132,3 @@ def test_a_day_that_is_harvested_by_the_hour_is_settled_when_the_next_has_begun(
     for day in (DAY, LATER):
         ended(began(history, day, segment=f"{day}T06+00:00"))
     assert certainty(history, the_layer(history).id).settled == DAY
-
-
-def test_the_work_does_not_grow_with_the_days_that_are_not_asked_for(tmp_path: Path) -> None:
-    """Counted in SQLite's own steps, whatever the machine."""
-    steps = []
-    for count in (3, 60):
-        with History.open(f"sqlite:///{tmp_path / str(count)}.sqlite") as history:
-            harvest(history, DAY, [A, B, C])
-            for number in range(1, count):
-                begun = began(history, DAY + timedelta(days=number))
-                record(begun, [found("upd", A, str(number).encode())])
-                ended(begun)
-            layer, day = the_layer(history), DAY + timedelta(days=1)
-            with history.reading() as connection:
-                driver = connection.connection.dbapi_connection
-            counted: list[None] = []
-            driver.set_progress_handler(partial(counted.append, None), 1)
-            assert len(events(history, layer, day, day)) == 1
-            driver.set_progress_handler(None, 0)
-            steps.append(len(counted))
-    assert steps[0] == pytest.approx(steps[1], rel=0.05)

@@ -23,7 +23,6 @@ from tileharvest.history.imported_day import (
     record_day,
 )
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.past import Past, pasts
 from tileharvest.history.proofs import last_full
 from tileharvest.history.recorded_versions import story
 from tileharvest.history.schema import (
@@ -34,7 +33,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
-from tileharvest.history.summaries import harvest_summaries, map_summaries, precedent
+from tileharvest.history.summaries import Past, harvest_summaries, map_summaries, pasts, precedent
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome

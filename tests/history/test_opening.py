@@ -1,23 +1,31 @@
+"""How histories are opened, what is refused, and what their transactions and columns promise."""
+
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import insert, select
+from sqlalchemy.dialects import sqlite
 
 from tests.history.making import LATER, LAYER, B, began, ended, found, look_up, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
-from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import map_summaries
+from tileharvest.history.schema import (
+    UtcDateTime,
+    insert_into,
+    layers,
+    maps,
+    metadata,
+)
 from tileharvest.tiles.block import Block
-from tileharvest.tiles.grid import Tile
 
-
-@pytest.fixture
-def history(sqlite_history: History) -> History:
-    return sqlite_history
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
 
 
 def harvested(url: str) -> None:
@@ -30,14 +38,6 @@ def harvested(url: str) -> None:
 def set_revision(file: Path, revision: str) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
-
-
-def test_an_empty_file_becomes_a_history(url: str, file: Path) -> None:
-    """A kill between creating the file and the tables leaves such a file."""
-    file.parent.mkdir()
-    file.touch()
-    with History.open(url) as history:
-        assert map_summaries(history) == []
 
 
 @pytest.mark.parametrize("opening", [History.open, History.open_read_only])
@@ -85,36 +85,6 @@ def test_a_file_that_is_no_database_is_refused_and_not_changed(
     assert file.read_bytes() == before
 
 
-def test_a_damaged_page_is_reported_when_it_is_met(url: str, file: Path) -> None:
-    with History.open(url) as history:
-        record(began(history), [found("add", Tile(0, 1, 2 * number + 1)) for number in range(1_000)])
-    damage_leaves(file, "versions")
-    with History.open(url) as history:
-        harvest = began(history)
-        with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
-            tile_versions(history, "world")
-        with pytest.raises(HistoryError, match=r"malformed.*restore it from a backup"):
-            _ = [look_up(harvest, Block(LAYER, 0, 0, row)) for row in range(-125, 0)]
-
-
-def damage_leaves(file: Path, table: str) -> None:
-    """Overwrites the pages at which the table's root page points."""
-    with closing(sqlite3.connect(file)) as connection:
-        root = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()[0]
-        size = connection.execute("PRAGMA page_size").fetchone()[0]
-    content = bytearray(file.read_bytes())
-    page = content[(root - 1) * size : root * size]
-    # https://www.sqlite.org/fileformat2.html#b_tree_pages: type 5 is an interior page of a table, whose
-    # header ends with the number of its rightmost child, and whose cells begin with that of a child.
-    assert page[0] == 5
-    child = int.from_bytes(page[8:12])
-    content[(child - 1) * size : child * size] = b"\xa5" * size
-    first_cell = int.from_bytes(page[12:14])
-    child = int.from_bytes(page[first_cell : first_cell + 4])
-    content[(child - 1) * size : child * size] = b"\xa5" * size
-    file.write_bytes(content)
-
-
 def test_a_file_in_the_way_of_the_folder_is_one_clear_line(url: str, file: Path) -> None:
     file.parent.write_text("in the way")
     with pytest.raises(
@@ -141,14 +111,6 @@ def test_reading_only_creates_nothing(url: str, file: Path) -> None:
     with pytest.raises(HistoryError, match=f"there is no history at {file} yet"):
         History.open_read_only(url)
     assert not file.parent.exists()
-
-
-def test_reading_only_refuses_an_empty_file(url: str, file: Path) -> None:
-    file.parent.mkdir()
-    file.touch()
-    with pytest.raises(HistoryError, match="there is no history at"):
-        History.open_read_only(url)
-    assert file.read_bytes() == b""
 
 
 def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
@@ -183,12 +145,6 @@ def test_an_address_that_names_no_history_is_refused(url: str, message: str) -> 
         History.open(url)
 
 
-def test_a_path_may_have_signs_that_mean_something_in_a_url(tmp_path: Path) -> None:
-    file = tmp_path / "50% of #1" / "a b.sqlite"
-    harvested(f"sqlite:///{file}")
-    assert file.is_file()
-
-
 def test_a_temporary_history_is_deleted_when_it_is_closed() -> None:
     history = History.open_temporary()
     harvest = began(history)
@@ -210,6 +166,101 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
         assert known == look_up(began(history, LATER), block)
 
 
-def test_a_dry_copy_of_an_unknown_map_is_empty(history: History) -> None:
-    with history.dry_copy("new") as copy:
-        assert map_summaries(copy) == []
+def add(history: History, name: str) -> None:
+    history.write(lambda connection: connection.execute(insert(maps).values(name=name)))
+
+
+def names(history: History) -> set[str]:
+    return history.read(lambda connection: set(connection.execute(select(maps.c.name)).scalars()))
+
+
+def test_what_several_calls_write_within_one_is_written_together_or_not_at_all(history: History) -> None:
+    def both(_: Connection, *, fails: bool) -> None:
+        add(history, f"first {fails}")
+        add(history, f"second {fails}")
+        if fails:
+            raise LookupError
+
+    history.write(lambda connection: both(connection, fails=False))
+    with pytest.raises(LookupError):
+        history.write(lambda connection: both(connection, fails=True))
+    assert names(history) == {"first False", "second False"}
+
+
+def test_several_calls_that_read_within_one_see_the_same_state(history: History) -> None:
+    def look(connection: Connection) -> tuple[set[str], bool]:
+        before = names(history)
+        with history.reading() as joined:
+            return before, joined is connection
+
+    assert history.read(look) == (set(), True)
+    add(history, "world")
+    assert names(history) == {"world"}, "the next call has a transaction of its own"
+
+
+def test_a_work_that_only_reads_cannot_write(history: History) -> None:
+    with pytest.raises(RuntimeError, match="only reads"):
+        history.read(lambda _: add(history, "world"))
+    assert names(history) == set()
+
+
+def test_sqlite_is_told_of_rows_that_are_there_as_by_its_own_insert() -> None:
+    row = {"map": 1, "name": "day", "factor": 2}
+    statements = sqlite.insert(layers).values(row), insert_into(layers).values(row)
+    nothing = [one.on_conflict_do_nothing() for one in statements]
+    more = [
+        one.on_conflict_do_update(
+            index_elements=["map", "name"],
+            set_={"factor": layers.c.factor + one.excluded.factor},
+            where=layers.c.factor < one.excluded.factor,
+        )
+        for one in statements
+    ]
+    for expected, said in (nothing, more):
+        assert str(said.compile(dialect=sqlite.dialect())) == str(expected.compile(dialect=sqlite.dialect()))
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="no time zone"):
+        UtcDateTime().process_bind_param(datetime(2021, 2, 13), sqlite.dialect())  # noqa: DTZ001
+
+
+def test_a_time_comes_back_as_the_same_moment_in_utc(history: History) -> None:
+    harvest = began(history)
+    harvest.finish(
+        datetime(2021, 2, 13, 9, 30, tzinfo=timezone(timedelta(hours=2))), "finished", finalise_gone=True
+    )
+    with history.reading() as connection:
+        moment = connection.execute(select(metadata.tables["harvests"].c.ended)).scalar_one()
+    assert moment == datetime(2021, 2, 13, 7, 30, tzinfo=UTC)
+    assert moment.utcoffset() == timedelta(0)
+
+
+def test_each_connection_keeps_what_was_committed_in_a_power_loss(sqlite_history: History) -> None:
+    with sqlite_history.writing() as connection:
+        pragmas = {
+            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+
+
+def test_a_transaction_that_raises_leaves_nothing(history: History) -> None:
+    def insert_and_stop() -> None:
+        with history.writing() as connection:
+            connection.execute(insert(maps).values(name="world"))
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        insert_and_stop()
+    with history.reading() as connection:
+        assert connection.execute(select(maps.c.name)).all() == []
+
+
+def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
+    harvest = began(history)
+    record(harvest, [found("add")])
+    with history.writing() as connection:
+        connection.execute(insert(maps).values(name="other"))
+        assert sum(harvest.counts().values()) == 1
+    ended(harvest)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, image_of, record
+from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, record
 from tests.history.random_world import LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
-from tileharvest.history.outlines import LayerOutline, MapOutline, brief_outlines, map_outline
+from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -53,13 +53,6 @@ def descriptions(history: History) -> list[tuple[date, int]]:
     """Days and depths of the only layer."""
     (layer,) = map_outline(history, "world").layers
     return [(day, said.depth) for day, said in layer.descriptions.items()]
-
-
-def test_the_names_of_maps_come_in_order(history: History) -> None:
-    assert brief_outlines(history) == {}
-    for name in ("world", "nether", "end"):
-        began(history, name=name)
-    assert list(brief_outlines(history)) == ["end", "nether", "world"]
 
 
 def test_a_map_is_outlined(history: History) -> None:
@@ -168,30 +161,12 @@ def test_whatever_the_site_says_anew_is_a_description(history: History, changed:
     assert [day for day, _ in descriptions(history)] == [DAY, LATER]
 
 
-def test_of_several_harvests_of_a_day_the_last_describes_it(history: History) -> None:
-    for segment, depth in (("morning", 3), ("noon", 5), ("evening", 4)):
-        described(history, DAY, Layer("day", Pyramid(depth), "png"), segment=segment)
-    assert descriptions(history) == [(DAY, 4)]
-    assert map_outline(history, "world").days == (DAY,)
-
-
 def test_a_day_harvested_late_is_in_its_place(history: History) -> None:
     """Possible while no version of a later day exists."""
     described(history, LATER, Layer("day", Pyramid(4), "png"))
     described(history, DAY, Layer("day", Pyramid(3), "png"))
     assert map_outline(history, "world").days == (DAY, LATER)
     assert descriptions(history) == [(DAY, 3), (LATER, 4)]
-
-
-def test_a_layer_that_came_later_is_described_from_then_on(history: History) -> None:
-    day, night = Layer("day", Pyramid(3), "png"), Layer("night", Pyramid(3), "png")
-    described(history, DAY, day)
-    described(history, LATER, day, night)
-    outline = map_outline(history, "world")
-    assert [(layer.name, next(iter(layer.descriptions))) for layer in outline.layers] == [
-        ("day", DAY),
-        ("night", LATER),
-    ]
 
 
 def test_an_outline_has_each_zoom_with_the_day_of_its_first_version(world: World) -> None:
@@ -213,14 +188,6 @@ def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) 
             if tile in area and last is not None:
                 expected[tile] = versions[last]
         assert shown(world.history, world.ids[layer], area, day) == expected
-
-
-def test_what_is_provisionally_gone_is_shown_as_it_was(history: History) -> None:
-    first = began(history)
-    record(first, [found("add")])
-    ended(first)
-    record(began(history, LATER), [found("gone")])
-    assert shown(history, 1, AREA, LATER) == {A: f"{image_of(b'first').sha1}.png"}
 
 
 def test_the_story_of_a_tile_is_all_its_versions_in_order(world: World) -> None:

@@ -1,23 +1,23 @@
-"""When a layer's times are proved, and which harvest was the last full one."""
+"""What a harvest leaves for the walk of the next one: proofs, trust and its withdrawal."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
 from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found, record
-from tests.history.pyramid import NEW, OLD, THIRD, UPPER, seen, skipping
+from tests.history.pyramid import NEW, OLD, THIRD, UPPER, is_trusted, seen, skipping
+from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof
-
-THE_DAY_AFTER = "Sun, 14 Feb 2021 07:00:00 GMT"
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -25,15 +25,12 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import TileResult
 
 
+THE_DAY_AFTER = "Sun, 14 Feb 2021 07:00:00 GMT"
+
+
 def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) -> None:
     ended(first)
     assert proofs(history, "world")["world"] == {LAYER: Proof(DAY, 3, 0, 0, 3600.0)}
-
-
-def test_children_that_are_newer_break_the_proof(history: History, first: HarvestRecord) -> None:
-    record(first, [seen("ign", UPPER)])
-    ended(first)
-    assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 3, 1, 0, 3600.0)
 
 
 def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
@@ -78,18 +75,6 @@ def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second
     assert proofs(history, "world")["world"][LAYER].broken == 1
 
 
-def test_what_is_gone_or_failed_is_no_part_of_a_proof(history: History, second: HarvestRecord) -> None:
-    record(second, [found("gone", A), found("fail", B), found("ign", D)])
-    ended(second)
-    assert proofs(history, "world")["world"][LAYER] == Proof(LATER, 0, 0, 0, 0.0)
-
-
-def test_a_pruned_harvest_leaves_the_proof(history: History, second: HarvestRecord) -> None:
-    record(second, [skipping(UPPER)])
-    ended(second)
-    assert proofs(history, "world")["world"][LAYER].day == DAY
-
-
 def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     history: History, second: HarvestRecord
 ) -> None:
@@ -108,19 +93,6 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
 def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: HarvestRecord) -> None:
     first.distrust(LAYER, "a change")
     assert proofs(history, "world")["world"] == {LAYER: Proof(DAY, 0, 0, 0, 0.0, "a change", DAY)}
-
-
-def test_an_unknown_map_has_no_proofs(history: History) -> None:
-    assert proofs(history, "world") == {}
-    assert last_full(history, "world") == {}
-
-
-def test_how_a_harvest_walks_is_noted(history: History, first: HarvestRecord) -> None:
-    (summary,) = harvest_summaries(history, "world")
-    assert (summary.walk, summary.walk_reason) == (None, None)
-    first.note_walk("full", "no full harvest is finished so far")
-    (summary,) = harvest_summaries(history, "world")
-    assert (summary.walk, summary.walk_reason) == ("full", "no full harvest is finished so far")
 
 
 def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(history: History) -> None:
@@ -181,3 +153,69 @@ def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
         first.note_walk("full", "why", kept)
     ended(first)
     assert last_full(history, "world") == {"world": (DAY, {"several"})}
+
+
+def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
+    history: History, second: HarvestRecord
+) -> None:
+    """At a zoom that is not kept nobody has asked for it, and what was below it is recorded as gone."""
+    high = Tile(-3, 8, 8)
+    record(second, [seen("ign", high)])
+    ended(second)
+    third = began(history, THIRD)
+    record(third, [replace(found("404", high), step=Step(seen=Validator(), is_kept=False))])
+    record(third, [found("gone", tile) for tile in (D, A, B)])
+    ended(third)
+    assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
+
+
+def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
+    history: History, second: HarvestRecord
+) -> None:
+    """The last full walk, which has asked for all that is kept, has not asked for it."""
+    second.note_walk("full", "zooms were changed")
+    record(second, [seen("ign", D, NEW), seen("ign", A)])
+    ended(second)
+    third = began(history, THIRD)
+    record(third, [skipping(D)])
+    assert third.counts() == {Outcome.IGNORED: 1, Outcome.SKIPPED: 1}
+    ended(third)
+    assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
+
+
+def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: HarvestRecord) -> None:
+    record(second, [skipping(D)])
+    assert second.distrust(LAYER, "a change") == [D]
+    continued = began(history, LATER)
+    assert continued.distrust(LAYER, "another") == [D]
+    record(continued, [seen("ign", D)])
+    assert continued.distrust(LAYER, "another") == []
+
+
+def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord) -> None:
+    second.distrust(LAYER, "a change")
+    second.distrust(LAYER, "another")
+    stored = proofs(history, "world")["world"][LAYER]
+    assert (stored.withdrawn, stored.withdrawn_day) == ("a change", LATER)
+
+
+def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRecord) -> None:
+    ended(second)
+    with pytest.raises(HarvestEndedError):
+        second.distrust(LAYER, "a change")
+    assert proofs(history, "world")["world"][LAYER].withdrawn is None
+
+
+def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second: HarvestRecord) -> None:
+    ended(second)
+    with history.dry_copy("world") as copy:
+        assert is_trusted(began(copy, THIRD), UPPER, A) == [True, True]
+        assert proofs(copy, "world") == proofs(history, "world")
+
+
+@pytest.mark.parametrize("tile", [UPPER, D])
+def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
+    history: History, second: HarvestRecord, tile: Tile
+) -> None:
+    record(second, [replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
+    assert is_trusted(began(history, THIRD), UPPER, D, A) == [False, tile is UPPER, True]

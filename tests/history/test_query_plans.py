@@ -24,9 +24,8 @@ from tileharvest.history.events import certainty, events
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.past import pasts
 from tileharvest.history.recorded_versions import shown, story, tile_versions
-from tileharvest.history.summaries import finished_at, is_unfinished
+from tileharvest.history.summaries import finished_at, is_unfinished, pasts
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.layers import Layer

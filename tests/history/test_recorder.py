@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,6 @@ from sqlalchemy import select
 from tests.history.making import (
     EVERYWHERE,
     LATER,
-    LAYER,
-    RECORDED,
     began,
     ended,
     found,
@@ -21,17 +18,12 @@ from tileharvest.history.costs import Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvests import HarvestRecord
 
 # Strongest last, as the rule is written down; those of one line are equal.
-STRENGTHS = [["fail"], ["404"], ["ign"], ["nMod"], ["rep"], ["upd", "add", "gone"]]
-RANK = {Outcome(word): rank for rank, words in enumerate(STRENGTHS) for word in words}
-EXISTS = {Outcome(word) for word in ("ign", "nMod", "rep", "upd", "add")}
 
 
 @pytest.fixture
@@ -68,41 +60,6 @@ def test_the_reason_of_a_failure_is_kept_until_the_tile_answers(
     assert reason() == "500 Internal Server Error"
     record(harvest, [found("404")])
     assert reason() is None
-
-
-@pytest.mark.parametrize("outcome", RECORDED)
-def test_recording_the_same_result_again_changes_nothing(
-    history: History, later: HarvestRecord, outcome: Outcome
-) -> None:
-    record(later, [found(outcome, body=b"second", etag='"2"')])
-    before = dump(history)
-    record(later, [found(outcome, body=b"second", etag='"2"')])
-    assert dump(history) == before
-
-
-@pytest.mark.parametrize("first", RECORDED)
-def test_of_two_results_the_one_that_says_most_is_kept(history: History, first: Outcome) -> None:
-    """Each second result is that of a tile of its own. All tiles have a version of an earlier day."""
-    seconds = {Tile(0, 2 * number + 1, 1): outcome for number, outcome in enumerate(RECORDED)}
-    earlier = began(history)
-    record(earlier, [found("add", tile) for tile in seconds])
-    ended(earlier)
-    later = began(history, LATER)
-    record(later, [found(first, tile) for tile in seconds])
-    record(later, [found(second, tile) for tile, second in seconds.items()])
-    expected = {}
-    for tile, second in seconds.items():
-        takes_back_gone = first is Outcome.GONE and second in EXISTS
-        expected[tile.x] = second if RANK[second] >= RANK[first] or takes_back_gone else first
-    assert {tile.x: outcome for tile, outcome in later.outcomes(LAYER, list(seconds)).items()} == expected
-    assert later.counts() == Counter(expected.values())
-
-
-def test_costs_add_up(history: History, harvest: HarvestRecord) -> None:
-    record(harvest, [found("add")], Cost(2, 1_000, 900, 80, 0.5))
-    harvest.add_cost(Cost(1, 3_000_000_000, 4_000_000_000, 5_000_000_000, 0.25))
-    (summary,) = harvest_summaries(history, "world")
-    assert summary.cost == Cost(3, 3_000_001_000, 4_000_000_900, 5_000_000_080, 0.75)
 
 
 def test_an_ended_harvest_takes_no_more_results(harvest: HarvestRecord) -> None:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from tests.history.making import B, began, ended, found, look_up, record
-from tests.servers.postgresql import PASSWORD, postgresql_server
+from tests.servers.postgresql import postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history import connection
@@ -74,12 +74,6 @@ def test_a_password_in_the_query_is_not_told() -> None:
 # -------------------------------------------------------------------------------------------- logins
 
 
-def test_a_history_is_reached_with_a_password(postgresql: PostgresqlServer, database: str) -> None:
-    with History.open(postgresql.tcp_url(database)) as history:
-        began(history)
-        assert PASSWORD not in history.place
-
-
 def test_a_wrong_password_is_one_clear_line(postgresql: PostgresqlServer) -> None:
     line = said(postgresql.tcp_url("postgres", password="another secret"))
     assert "is refused by its server (" in line
@@ -105,11 +99,6 @@ def test_a_user_who_may_create_no_tables_gets_one_clear_line(
     line = said(postgresql.url(database, user="guest"))
     assert "cannot be written here (permission denied for schema public" in line
     postgresql.ask("DROP ROLE guest")
-
-
-def test_the_database_of_another_program_is_refused(postgresql: PostgresqlServer, database: str) -> None:
-    postgresql.ask("CREATE TABLE songs (title text)", database)
-    assert "another program (it holds the table 'songs')" in said(postgresql.url(database))
 
 
 # ------------------------------------------------------------------------------------------- reading
@@ -188,26 +177,6 @@ def test_a_beginning_whose_commit_got_no_answer_is_still_a_beginning(
     lose_answers(emptied_postgresql, monkeypatch)
     assert not began(emptied_postgresql).continued
     assert len(harvest_summaries(emptied_postgresql, "world")) == 1
-
-
-def test_a_process_that_is_frozen_in_a_transaction_keeps_nobody_waiting_for_ever(
-    emptied_postgresql: History, shared_database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(connection, "IDLE_TIMEOUT", 0.2)
-    with History.open(shared_database) as frozen:
-        harvest = began(frozen)
-
-        def freeze() -> None:
-            with frozen.writing() as connection:
-                connection.exec_driver_sql("UPDATE harvests SET requests = 99")
-                record(began(emptied_postgresql), [found("add")], Cost(1))
-                connection.exec_driver_sql("UPDATE harvests SET requests = 99")
-
-        with pytest.raises(HistoryError, match="cannot be reached"):
-            freeze()
-        record(harvest, [found("add", B)], Cost(1))
-    (summary,) = harvest_summaries(emptied_postgresql, "world")
-    assert (summary.cost.requests, summary.counts) == (2, {Outcome.ADDED: 2})
 
 
 def test_there_are_more_ids_of_versions_than_four_bytes_hold(

@@ -1,3 +1,5 @@
+"""Summaries: what is said of maps and harvests, past and under way, and what they have cost."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
@@ -6,16 +8,28 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
-from tests.history.making import DAY, END, LATER, LAYER, A, B, C, began, ended, found, image_of, record
+from tests.history.making import DAY, END, LATER, LAYER, A, B, C, D, began, ended, found, record
+from tests.history.pyramid import THIRD
 from tileharvest.errors import HistoryError
-from tileharvest.history.costs import Cost
+from tileharvest.history.costs import Cost, spent
 from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
-from tileharvest.history.summaries import HarvestSummary, finished_at, harvest_summaries, map_summaries
+from tileharvest.history.recorded_versions import tile_versions
+from tileharvest.history.summaries import (
+    VISITS,
+    HarvestSummary,
+    Past,
+    finished_at,
+    harvest_summaries,
+    map_summaries,
+    pasts,
+    precedent,
+    progress_of,
+)
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from tileharvest.history.database import History
 
 
@@ -36,13 +50,6 @@ def test_a_map_is_summed_up(harvested: History) -> None:
     assert (summary.name, summary.tiles, summary.versions) == ("world", 1, 4)
     # An image of several tiles counts once.
     assert summary.image_bytes == len(b"sea") + len(b"island")
-
-
-def test_a_map_names_its_last_harvest(harvested: History) -> None:
-    (summary,) = map_summaries(harvested)
-    last = harvest_summaries(harvested, "world")[-1]
-    assert (summary.day, summary.reason, summary.depth) == (last.day, last.reason, last.depth)
-    assert (last.day, last.reason, last.depth) == (LATER, "finished", {LAYER: 10})
 
 
 def test_of_an_unfinished_harvest_a_map_tells_the_day_alone(harvested: History) -> None:
@@ -83,24 +90,6 @@ def test_harvests_come_oldest_first_with_what_they_found(harvested: History) -> 
     assert second.counts == {Outcome.UPDATED: 1, Outcome.GONE: 1}
 
 
-def test_an_unfinished_harvest_has_the_counts_so_far(harvested: History) -> None:
-    record(began(harvested, LATER.replace(day=20)), [found("ign"), found("fail", B)])
-    summary = harvest_summaries(harvested, "world")[-1]
-    assert (summary.ended, summary.reason) == (None, None)
-    assert summary.counts == {Outcome.IGNORED: 1, Outcome.FAILED: 1}
-
-
-def test_versions_of_a_tile_come_newest_last(harvested: History) -> None:
-    assert tile_versions(harvested, "world", LAYER, A) == [
-        RecordedVersion(LAYER, A, Version(DAY, image_of(b"sea"), Validator('"1"'))),
-        RecordedVersion(LAYER, A, Version(LATER, image_of(b"island"), Validator('"1"'))),
-    ]
-
-
-def test_a_tile_never_recorded_has_no_versions(harvested: History) -> None:
-    assert tile_versions(harvested, "world", LAYER, C) == []
-
-
 def test_an_unknown_map_is_refused_with_the_names_of_the_others(harvested: History) -> None:
     began(harvested, name="nether")
     with pytest.raises(HistoryError, match="no map 'wrold'; it has 'nether', 'world'"):
@@ -112,10 +101,171 @@ def test_an_unknown_layer_is_refused_with_the_names_of_the_others(harvested: His
         tile_versions(harvested, "world", "night")
 
 
-def test_an_empty_history_says_that_it_has_no_map(history: History) -> None:
-    with pytest.raises(HistoryError, match="no map 'world'; it has none yet"):
-        harvest_summaries(history, "world")
-
-
 def test_a_finished_segment_says_when_it_was(harvested: History) -> None:
     assert finished_at(harvested, "world", DAY.isoformat()) == END
+
+
+SEGMENT = (DAY.isoformat(), DAY)
+NEXT = (LATER.isoformat(), LATER)
+
+
+def past(history: History, segment: tuple[str, object] = SEGMENT, name: str = "world") -> Past:
+    return pasts(history, {name: segment}, ())[name]  # type: ignore[dict-item]
+
+
+def test_a_harvest_is_begun_and_then_complete(history: History) -> None:
+    harvest = began(history)
+    assert past(history) == Past(is_begun=True)
+    ended(harvest)
+    assert past(history) == Past(was_ever_finished=True, is_complete=True)
+
+
+def test_each_map_is_asked_about_its_own_segment(history: History) -> None:
+    ended(began(history))
+    ended(began(history, LATER, name="nether"))
+    began(history, name="end")
+    found = pasts(history, {"world": SEGMENT, "nether": NEXT, "end": SEGMENT, "new": SEGMENT}, ())
+    assert {name: (one.is_complete, one.is_begun) for name, one in found.items()} == {
+        "world": (True, False),
+        "nether": (True, False),
+        "end": (False, True),
+        "new": (False, False),
+    }
+
+
+def test_visits_tell_whether_they_found_anything_new(history: History) -> None:
+    days = [DAY + timedelta(days=number) for number in range(4)]
+    for day, outcomes in zip(
+        days, (["add", "add"], ["ign", "nMod"], ["ign", "gone"], ["ign", "fail"]), strict=True
+    ):
+        harvest = began(history, day)
+        record(harvest, [found(outcome, tile) for outcome, tile in zip(outcomes, (A, B), strict=True)])
+        ended(harvest)
+    visits = pasts(history, {"world": SEGMENT}, ["world"])["world"].visits
+    assert [one.has_changed for one in visits] == [True, False, True, False]
+    assert [one.started.date() for one in visits] == days
+
+
+def test_visits_are_read_only_where_they_are_asked_for_and_never_all(history: History) -> None:
+    for number in range(VISITS + 3):
+        ended(began(history, DAY + timedelta(days=number)))
+    assert past(history).visits == ()
+    visits = pasts(history, {"world": SEGMENT}, ["world", "unknown"])["world"].visits
+    assert len(visits) == VISITS
+    assert visits[-1].started.date() == DAY + timedelta(days=VISITS + 2)
+
+
+def walked(history: History, day: date, walk: str | None, outcome: str = "ign") -> None:
+    harvest = began(history, day)
+    if walk is not None:
+        harvest.note_walk(walk, "for a test")
+    record(harvest, [found(outcome, A), found(outcome, B)])
+    ended(harvest)
+
+
+def test_the_last_of_each_walk_is_told(history: History) -> None:
+    walked(history, DAY, "full", "add")
+    walked(history, LATER, "pruned")
+    walked(history, THIRD, "pruned")
+    last = precedent(history, "world")
+    assert last is not None
+    assert last.pruned == last.summary
+    assert [one and one.day for one in (last.summary, last.full)] == [THIRD, DAY]
+    assert last.present_bytes == 2 * len(b"first")
+
+
+def test_a_harvest_of_a_release_that_noted_no_walk_was_full(history: History) -> None:
+    walked(history, DAY, None, "add")
+    last = precedent(history, "world")
+    assert last is not None
+    assert (last.full, last.pruned) == (last.summary, None)
+
+
+def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> None:
+    walked(history, DAY, "full", "add")
+    repaired = began(history, LATER)
+    repaired.note_walk("pruned", "for a test")
+    repaired.distrust(LAYER, "a change")
+    repaired.note_walk("full", "continued")
+    record(repaired, [found("ign", A), found("upd", B)])
+    ended(repaired)
+    last = precedent(history, "world")
+    assert last is not None
+    assert last.summary.walk == "repaired"
+    assert (last.full and last.full.day, last.pruned) == (DAY, None)
+
+
+def test_an_unfinished_harvest_tells_how_far_it_is(history: History) -> None:
+    ended(began(history))
+    harvest = began(history, LATER)
+    harvest.expect(7)
+    record(
+        harvest,
+        [found("ign", A), found("fail", B), found("404", C), found("add", D)],
+        Cost(5, 600, 70, 8, 2.5),
+    )
+    progress = progress_of(history, "world")
+    assert progress is not None
+    assert (progress.segment, progress.day) == ("2021-02-16", LATER)
+    assert progress.started == datetime(2021, 2, 16, 6, tzinfo=UTC)
+    assert (progress.ended, progress.stopped, progress.expected) == (None, None, 7)
+    assert progress.counts == dict.fromkeys(
+        (Outcome.IGNORED, Outcome.FAILED, Outcome.NOTHING, Outcome.ADDED), 1
+    )
+    assert progress.cost == Cost(5, 600, 70, 8, 2.5)
+
+
+def test_a_harvest_says_why_it_was_stopped_until_it_goes_on(history: History) -> None:
+    def stopped() -> str | None:
+        progress = progress_of(history, "world")
+        assert progress is not None
+        return progress.stopped
+
+    harvest, other = began(history), began(history)
+    # One of two processes is told that it has noted it. That one tells people.
+    reason = "budget: 1,000 requests"
+    assert [one.stop(reason) for one in (harvest, other)] == [True, False]
+    assert stopped() == "budget: 1,000 requests"
+    harvest = began(history)
+    assert stopped() is None
+    harvest.stop("budget: 2 GB")
+    ended(harvest)
+    harvest.stop("budget: too late")
+    with history.reading() as connection:
+        assert connection.exec_driver_sql("SELECT stopped FROM harvests").scalar_one() is None
+
+
+def test_what_is_expected_is_what_the_first_process_says_that_knows_any_tile(history: History) -> None:
+    assert began(history).expect(0) == 0
+    assert [began(history).expect(tiles) for tiles in (30, 20, 0)] == [30, 30, 30]
+    assert began(history, LATER).expect(5) == 5
+
+
+MORNING, EVENING, ELSEWHERE = (
+    Cost(3, 500, 40, 6_000, 1.5),
+    Cost(2, 3_000_000_000, 1, 0, 0.25),
+    Cost(100, 9, 9, 9, 9),
+)
+
+
+def test_what_a_map_has_spent_on_a_day_is_the_sum_over_its_harvests(history: History) -> None:
+    first = began(history, segment="morning")
+    record(first, [found("add")], MORNING)
+    ended(first)
+    began(history, segment="evening").add_cost(EVENING)
+    began(history, name="nether").add_cost(ELSEWHERE)
+    began(history, LATER).add_cost(ELSEWHERE)
+    assert spent(history, "world", DAY) == Cost(5, 3_000_000_500, 41, 6_000, 1.75)
+
+
+def test_what_a_harvest_costs_on_a_later_day_is_spent_on_that_day(history: History) -> None:
+    """One of a week is continued each day, with what each day allows."""
+    days = [DAY]
+    harvest = began(history, segment="week", today=lambda: days[-1])
+    record(harvest, [found("add")], MORNING)
+    days.append(LATER)
+    harvest.add_cost(EVENING)
+    assert [spent(history, "world", day) for day in days] == [MORNING, EVENING]
+    ended(harvest)
+    began(history, LATER, today=lambda: LATER).add_cost(ELSEWHERE)
+    assert [spent(history, "world", day) for day in days] == [MORNING, EVENING + ELSEWHERE]

@@ -46,7 +46,7 @@ _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
 def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict[str, Due]:
     """Returns when these maps are due, the earliest first, by one look into the history."""
-    from tileharvest.history.past import pasts
+    from tileharvest.history.summaries import pasts
 
     by_name = {one.name: one for one in times}
     segments = {name: one.segments.segment_at(None, now) for name, one in by_name.items()}

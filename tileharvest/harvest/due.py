@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from zoneinfo import ZoneInfo
 
-    from tileharvest.history.past import Past, Visit
+    from tileharvest.history.summaries import Past, Visit
     from tileharvest.queue.segments import Segment, SegmentResolver
 
 INC_RATE: Final = 0.4

@@ -129,7 +129,7 @@ def spent(history: History, map_name: str, day: date) -> Cost:
 
     An unknown map has cost nothing. Reads one row.
     """
-    with history.reading(once=True) as connection:
+    with history.reading() as connection:
         row = connection.execute(_SPENT, {"map_name": map_name, "on_day": day}).first()
     return NO_COST if row is None else Cost(*row)
 

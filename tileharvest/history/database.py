@@ -7,7 +7,6 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
@@ -80,7 +79,6 @@ class History:
         is_server = engine.dialect.name == "postgresql"
         snapshot = {"isolation_level": "REPEATABLE READ"} if is_server else {}
         self._reader = engine.execution_options(**snapshot)
-        self._one_query = engine.execution_options(isolation_level="AUTOCOMMIT") if is_server else engine
         self._folder = folder
         self._patience = patience
         self._watching = threading.Lock()
@@ -180,19 +178,16 @@ class History:
         return self._engine.dialect.name
 
     @contextmanager
-    def reading(self, *, once: bool = False) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
         """Opens a transaction whose queries all see the same state. It does not wait for writers. Within the
-        work of `read` or `write` it is the transaction of that work.
-
-        With `once` there is one query only. A server then opens no transaction, which spares two round
-        trips."""
+        work of `read` or `write` it is the transaction of that work."""
         if (joined := self._own) is not None:
             yield joined[0]
             return
         with (
             self._telling_damage(),
             as_history_errors(self.place),
-            transaction(self._one_query if once else self._reader) as connection,
+            transaction(self._reader) as connection,
         ):
             yield connection
 
@@ -248,14 +243,13 @@ class History:
                 raise
             raise damage_error(str(error), self.place) from error
 
-    def read(self, work: Callable[[Connection], _Result], *, once: bool = False) -> _Result:
-        """Calls `work` with a transaction of `reading`, and returns its result. With `once` the work is one
-        query.
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Calls `work` with a transaction of `reading`, and returns its result.
 
         If a server goes away meanwhile, `work` is called again, for up to the history's patience. Calls
         within `work` join its transaction.
         """
-        return self._done(work, partial(self.reading, once=once), writes=False)
+        return self._done(work, self.reading, writes=False)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
@@ -330,8 +324,7 @@ class History:
         self._write_ahead()
 
     def _revision(self) -> str | None:
-        # Two queries, of which the second finds the same table whatever is committed between them.
-        with self.reading(once=True) as connection:
+        with self.reading() as connection:
             return revision_of(connection)
 
     def _write_ahead(self) -> None:

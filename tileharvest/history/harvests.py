@@ -253,7 +253,7 @@ class HarvestRecord:
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
-        return self.history.read(self._row.reason, once=True)
+        return self.history.read(self._row.reason)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> tuple[int, int]:
         """Returns how many of the `known` tiles this harvest has found gone, and how many it has neither
@@ -278,12 +278,12 @@ class HarvestRecord:
 
     def why_failed(self) -> dict[str, int]:
         """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
-        return self.history.read(self._row.why_failed, once=True)
+        return self.history.read(self._row.why_failed)
 
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
         Reads all blocks of the map."""
-        by_id = self.history.read(self._row.found, once=True)
+        by_id = self.history.read(self._row.found)
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
     def last_complete(self) -> dict[str, int]:

@@ -1,4 +1,5 @@
-"""Summaries of harvests and maps: their counts and costs, and how far an unfinished harvest is. Read only.
+"""Summaries of harvests and maps: their counts and costs, how far an unfinished harvest is, and which were
+finished, from which it follows which maps are due. Read only.
 
 Each answer shows one state of the history.
 """
@@ -17,11 +18,15 @@ from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
     FINISHED,
+    IMPORTS,
+    NOT_WALKED,
     blocks,
     changes,
     failures,
+    harvest_counts,
     harvest_layers,
     harvests,
+    is_finished,
     layers,
     maps,
     tiles,
@@ -31,7 +36,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import MISSING, Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import date, datetime
 
     from sqlalchemy import Connection, Row, Select
@@ -229,14 +234,14 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
 
     Also returns None if another harvest of the segment was begun since then and is unfinished.
     """
-    with history.reading(once=True) as connection:
+    with history.reading() as connection:
         row = connection.execute(_FINISHED, {"map_name": map_name, "in_segment": segment}).one_or_none()
         return None if row is None else row.ended
 
 
 def is_unfinished(history: History, map_name: str) -> bool:
     """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
-    with history.reading(once=True) as connection:
+    with history.reading() as connection:
         return connection.execute(_UNFINISHED, {"map_name": map_name}).first() is not None
 
 
@@ -353,3 +358,106 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
         counts=HarvestRow(row.id, row.map, row.day, row.started).counts(connection),
         **{name: getattr(row, name) for name in _OF_ROW},
     )
+
+
+VISITS: Final = 20
+"""The number of a map's last harvests by which its interval is adapted. If they find nothing new, it takes 18
+of them from one day to a year."""
+
+_NEWS: Final = select(harvest_counts.c.harvest).where(
+    harvest_counts.c.harvest == harvests.c.id,
+    harvest_counts.c.outcome.in_([outcome.value for outcome in Outcome if outcome.makes_version]),
+    harvest_counts.c.tiles > 0,
+)
+_VISITS: Final = (
+    select(harvests.c.started, _NEWS.exists())
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .where(maps.c.name == bindparam("map_name"), is_finished(harvests, but=NOT_WALKED))
+    .order_by(harvests.c.day.desc(), harvests.c.id.desc())
+    .limit(VISITS)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A finished harvest."""
+
+    started: datetime
+    """In UTC."""
+    has_changed: bool
+    """Whether it found any tile that is new, different or gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """The past harvests of one map."""
+
+    was_ever_finished: bool = False
+    """Whether any harvest of the map was ever finished, of whatever segment. Imported days do not count."""
+    is_complete: bool = False
+    """Whether the harvest of the given segment is finished."""
+    is_begun: bool = False
+    """Whether the harvest of the given segment was begun and has not ended."""
+    visits: tuple[Visit, ...] = ()
+    """The last finished harvests, oldest first. Empty for maps that are not in `adaptive`."""
+
+
+def pasts(
+    history: History, segments: Mapping[str, tuple[str, date]], adaptive: Collection[str]
+) -> dict[str, Past]:
+    """Returns the past of each of these maps, in one state of the history.
+
+    `segments` has, by the map's name, a segment's name and a day before which no harvest of the segment
+    began. Visits are read only for the maps in `adaptive`, by a query for each. The others take a query for
+    each different segment, of which there are few, and one place of an index for each map. The length of a
+    map's history does not matter.
+    """
+    asked: dict[tuple[str, date], set[str]] = {}
+    for name, segment in segments.items():
+        asked.setdefault(segment, set()).add(name)
+    complete: dict[str, bool] = {}
+    with history.reading() as connection:
+        finished = _ever_finished(connection)
+        for (title, since), names in asked.items():
+            known = _complete(connection, title, since)
+            complete |= {name: is_complete for name, is_complete in known if name in names}
+        visits = {name: _visits(connection, name) for name in adaptive}
+    return {
+        name: Past(
+            was_ever_finished=name in finished,
+            is_complete=complete.get(name, False),
+            is_begun=not complete.get(name, True),
+            visits=visits.get(name, ()),
+        )
+        for name in segments
+    }
+
+
+def _ever_finished(connection: Connection) -> set[str]:
+    # An imported day does not make a map's first harvest less urgent.
+    of_map = harvests.c.map == maps.c.id
+    finished = select(harvests.c.id).where(of_map, is_finished(harvests, but=IMPORTS))
+    # For `exists` PostgreSQL would go through all harvests of all maps.
+    one = finished.limit(1).scalar_subquery()
+    return set(connection.execute(select(maps.c.name).where(one.is_not(None))).scalars())
+
+
+def _complete(connection: Connection, segment: str, since: date) -> Iterator[tuple[str, bool]]:
+    """Yields the maps that have a harvest of this segment, each with whether the last one is finished.
+    Harvests that have ended for another reason do not count."""
+    of_segment = harvests.alias("of_segment")
+    last = (
+        select(func.max(of_segment.c.id))
+        .where(of_segment.c.map == maps.c.id, of_segment.c.day >= since, of_segment.c.segment == segment)
+        .where(or_(of_segment.c.reason == FINISHED, of_segment.c.ended.is_(None)))
+        .scalar_subquery()
+    )
+    query = select(maps.c.name, harvests.c.ended).join_from(maps, harvests, harvests.c.id == last)
+    for name, ended in connection.execute(query):
+        yield name, ended is not None
+
+
+def _visits(connection: Connection, map_name: str) -> tuple[Visit, ...]:
+    """Returns the last finished harvests of a map, oldest first."""
+    rows = connection.execute(_VISITS, {"map_name": map_name}).all()
+    return tuple(Visit(started, bool(has_changed)) for started, has_changed in reversed(rows))

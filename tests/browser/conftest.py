@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from tests.browser.screen import Screen
 from tests.browser.viewed_maps import PublishedDays, Viewer, serving, viewed_project, world_with_an_area
-from tests.browser.windows import (
-    DESK,
-    PATIENCE,
-    PHONE,
-    REPORT,
-    Watch,
-    Window,
-    context,
-    fail_if_wrong,
-    has_failed,
-    take_pictures,
-    window,
-)
+from tests.browser.windows import DESK, PATIENCE, PHONE, Watch, context
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import harvested_antworld
 from tests.servers.nginx import nginx
@@ -72,6 +60,8 @@ class HeldBrowser:
 
 
 _HELD: Final = pytest.StashKey[HeldBrowser]()
+REPORT: Final = pytest.StashKey[bool]()
+"""Whether the test failed, in the stash of its item."""
 
 
 @pytest.fixture(scope="session")
@@ -115,10 +105,7 @@ def watch() -> Watch:
 
 @pytest.fixture
 def open_page(
-    request: pytest.FixtureRequest,
-    browser: Browser,
-    watch: Watch,
-    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest, browser: Browser, watch: Watch, tmp_path: Path
 ) -> Iterator[Callable[..., Page]]:
     """Open a page with nothing remembered: `open_page(color_scheme="dark", locale="zh-CN", ...)`.
 
@@ -135,10 +122,14 @@ def open_page(
 
     with ExitStack() as contexts:
         yield open_page
-        if has_failed(request.node) or watch.wrong():
-            take_pictures(pages, tmp_path_factory, request.node)
+        if watch.wrong() or request.node.stash.get(REPORT, None):
+            for number, page in enumerate(pages):
+                with suppress(Error):
+                    page.screenshot(path=tmp_path / f"page-{number}.png")
+            request.node.add_report_section("teardown", "browser", f"pictures of the pages are in {tmp_path}")
     # After the contexts are closed nothing more can be said.
-    fail_if_wrong(watch)
+    if wrong := watch.wrong():
+        pytest.fail("the page did what it must not:\n  " + "\n  ".join(wrong), pytrace=False)
 
 
 @pytest.fixture
@@ -168,50 +159,22 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
         yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
 
 
-@pytest.fixture(scope="module")
-def desk(browser: Browser) -> Iterator[Window]:
-    """A window of 1280 x 800 pixels, in English, in light colours, for the tests of a module."""
-    with window(browser, **DESK) as opened:
-        yield opened
-
-
 @pytest.fixture
-def screen(
-    request: pytest.FixtureRequest, desk: Window, viewer: Viewer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Screen]:
-    """The viewer in a window that other tests have used, not opened yet.
-
-    Only what a browser remembers is left of them: files, and the choices of language and colours.
-    """
-    with desk.lent_to(request.node, tmp_path_factory) as page:
-        yield Screen(page, viewer)
-
-
-@pytest.fixture(scope="module")
-def phone_window(browser: Browser) -> Iterator[Window]:
-    with window(browser, **PHONE) as opened:
-        yield opened
-
-
-@pytest.fixture
-def phone(
-    request: pytest.FixtureRequest,
-    phone_window: Window,
-    viewer: Viewer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Screen]:
-    """The viewer on a telephone that other tests have used, not opened yet."""
-    with phone_window.lent_to(request.node, tmp_path_factory) as page:
-        yield Screen(page, viewer)
-
-
-@pytest.fixture
-def new_screen(
-    open_page: Callable[..., Page], viewer: Viewer, watch: Watch
-) -> Iterator[Callable[..., Screen]]:
+def new_screen(open_page: Callable[..., Page], viewer: Viewer) -> Callable[..., Screen]:
     """The viewer in a window with nothing remembered: `new_screen(color_scheme="dark", locale="zh-CN")`."""
-    yield lambda **options: Screen(open_page(**{**DESK, **options}), viewer)
-    assert watch.unanswered() == [], watch.unanswered()
+    return lambda **options: Screen(open_page(**{**DESK, **options}), viewer)
+
+
+@pytest.fixture
+def screen(new_screen: Callable[..., Screen]) -> Screen:
+    """The viewer on a desk, not opened yet."""
+    return new_screen()
+
+
+@pytest.fixture
+def phone(new_screen: Callable[..., Screen]) -> Screen:
+    """The viewer on a telephone, not opened yet."""
+    return new_screen(**PHONE)
 
 
 @pytest.fixture(scope="module")
@@ -227,9 +190,10 @@ def module_page(browser: Browser, page_files: str) -> Iterator[Page]:
 
     It is shared by the tests of a module, which must not change it.
     """
-    with window(browser) as opened:
-        opened.page.goto(f"{page_files}/icon.svg")
-        yield opened.page
+    with context(browser) as opened:
+        page = opened.new_page()
+        page.goto(f"{page_files}/icon.svg")
+        yield page
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +217,7 @@ def pytest_runtest_makereport(
     """Let fixtures know, when they end, whether the test failed."""
     report = yield
     if call.when == "call":
-        item.stash[REPORT] = report
+        item.stash[REPORT] = report.failed
     return report
 
 

@@ -89,7 +89,8 @@ class Screen:
         """Open an address, whatever page it leads to."""
         if self.page.url != "about:blank":
             self.page.goto("about:blank")
-        self.page.goto(f"{self.viewer.url}/{hash}")
+        slash = "" if self.viewer.url.endswith("index.html") else "/"
+        self.page.goto(f"{self.viewer.url}{slash}{hash}")
 
     def await_map(self) -> None:
         """Wait until every square of the map is filled and nothing moves or fades any more."""

@@ -109,7 +109,6 @@ def test_a_harvest_that_is_not_finished_tells_how_far_it_is(
     last = {"ended": None, "reason": None, "received_bytes": 5_000_000}
     shown = open_answer(screen, {"running": RUNNING | running}, last)
     expect(shown.locator(".running")).to_have_text(re.compile(re.escape(words)))
-    screen.page.unroute_all()
 
 
 def test_each_map_tells_in_a_glance_how_it_does(screen: Screen) -> None:
@@ -127,7 +126,6 @@ def test_each_map_tells_in_a_glance_how_it_does(screen: Screen) -> None:
     kinds = shown.locator(".last-days span").evaluate_all("all => all.map((one) => one.className)")
     assert kinds == [*["none"] * 27, "fine", "poor", "fine"]
     expect(shown.get_by_role("table")).to_be_hidden()
-    screen.page.unroute_all()
 
 
 def test_of_a_thousand_maps_one_is_found_by_its_name_or_its_note(page: Page, tmp_path: Path) -> None:

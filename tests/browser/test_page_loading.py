@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
     from tests.browser.viewed_maps import PublishedDays
-    from tests.browser.windows import Watch, Window
+    from tests.browser.windows import Watch
     from tests.servers.nginx import Nginx
 
 LOOKS_AGAIN: Final = 15_000
@@ -178,9 +178,9 @@ def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> N
     ],
 )
 def test_a_part_that_cannot_be_loaded_says_so_on_the_screen_and_is_asked_for_again(
-    module: str, on: str, off: str, shown: str, screen: Screen, desk: Window
+    module: str, on: str, off: str, shown: str, screen: Screen, watch: Watch
 ) -> None:
-    desk.watch.expected.append(module)
+    watch.expected.append(module)
     screen.page.route(f"**/page/{module}", lambda route: route.abort("aborted"))
     screen.open(MIDDLE, map="antworld", day=LAST)
     screen.page.locator(on).click()
@@ -204,7 +204,6 @@ def test_a_day_whose_harvest_has_not_ended_is_told_from_the_others(screen: Scree
     expect(screen.part("notice")).to_contain_text("The harvest of May 12, 2021 is not finished")
     screen.choose_day(SECOND)
     expect(screen.part("notice")).to_be_hidden()
-    screen.page.unroute_all()
 
 
 def test_all_that_is_in_view_is_one_question_for_each_day(screen: Screen) -> None:

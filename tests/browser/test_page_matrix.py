@@ -16,18 +16,16 @@ from playwright.sync_api import expect
 from tests.browser.screen import Screen, Spot, move_fingers
 from tests.browser.test_page_links import spot_of
 from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, GROWING, tile
-from tests.browser.windows import window
 from tests.viewer.building import FIRST as BEGUN
 from tests.viewer.building import MAP
 from tests.viewer.building import SECOND as TURNED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Page
 
     from tests.browser.viewed_maps import PublishedDays, Viewer
-    from tests.browser.windows import Window
 
 MIDDLE: Final = Spot.middle_of(COAST)
 FIRST, SECOND, THIRD, LAST = DAYS
@@ -60,7 +58,6 @@ class Cell:
 
 CELLS: Final = (
     Cell(1440, 900, "dark", "zh"),
-    Cell(390, 844, "light", "zh"),
     Cell(390, 844, "dark", "en"),
 )
 
@@ -104,28 +101,10 @@ class CellScreen(Screen):
             self.page.mouse.move(*point)
         self.page.mouse.up()
 
-    def middle_of(self, id: str) -> tuple[float, float]:  # noqa: A002 - its name in documents
-        box = self.part(id).bounding_box()
-        assert box is not None
-        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
-
-@pytest.fixture(scope="module", params=CELLS, ids=str)
-def cell_window(request: pytest.FixtureRequest, browser: Browser) -> Iterator[tuple[Cell, Window]]:
-    with window(browser, **request.param.options) as opened:
-        yield request.param, opened
-
-
-@pytest.fixture
-def screen(
-    request: pytest.FixtureRequest,
-    cell_window: tuple[Cell, Window],
-    viewer: Viewer,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[CellScreen]:
-    cell, opened = cell_window
-    with opened.lent_to(request.node, tmp_path_factory) as page:
-        yield CellScreen(page, viewer, cell)
+@pytest.fixture(params=CELLS, ids=str)
+def screen(request: pytest.FixtureRequest, open_page: Callable[..., Page], viewer: Viewer) -> CellScreen:
+    return CellScreen(open_page(**request.param.options), viewer, request.param)
 
 
 def test_a_story_goes_back_to_before_the_map_grew(screen: CellScreen) -> None:
@@ -213,7 +192,8 @@ def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(screen: CellScr
     screen.show(day=LAST)
     screen.part("pixels-switch").click()
     expect(screen.page.locator("#map.asking")).to_be_visible()
-    x, y = screen.middle_of("map")
+    left, top, width, height = screen.box("map")
+    x, y = left + width / 2, top + height / 2
     # Above what lies behind the panel, in the middle tile. From its lower corner, as a finger that comes down
     # beside the buttons of the zoom is taken for one on them.
     screen.pull((x + 30, y - 60), (x - 60, y - 120), (x - 150, y - 180))

@@ -62,7 +62,6 @@ def test_words_about_a_wrong_link_leave_the_map_and_the_tools_in_view(phone: Scr
     assert phone.box("stage")[3] >= 48
     toolbar = phone.page.get_by_role("toolbar").bounding_box() or {"height": 0}
     assert toolbar["height"] >= 40
-    phone.page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
 
 
 def test_a_finger_pulls_the_slider_and_the_map(phone: Screen) -> None:

@@ -20,7 +20,6 @@ from tests.browser.viewed_maps import (
     around,
     viewed_project,
 )
-from tests.browser.windows import DESK
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
@@ -29,22 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from playwright.sync_api import Page
+
     from tests.browser.viewed_maps import PublishedDays
-    from tests.browser.windows import Window
 
 FIRST, SECOND, THIRD, LAST = DAYS
 MIDDLE: Final = Spot.middle_of(COAST)
 MOST_LISTED: Final = 250_000
 """Bytes of lists that a page may load to show what is in view."""
-
-
-class FileScreen(Screen):
-    """A published page, at the address of its index."""
-
-    def open_hash(self, hash: str) -> None:  # noqa: A002 - its name in browsers
-        if self.page.url != "about:blank":
-            self.page.goto("about:blank")
-        self.page.goto(f"{self.viewer.url}{hash}")
 
 
 def file_of(image: str | None) -> str | None:
@@ -71,21 +62,13 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def files(
-    request: pytest.FixtureRequest,
-    desk: Window,
-    place: str,
-    shared_maps: Path,
-    common_folder: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[FileScreen]:
+def files(page: Page, place: str, shared_maps: Path, common_folder: Path) -> Screen:
     """The published page, not opened yet."""
-    with desk.lent_to(request.node, tmp_path_factory) as page:
-        yield FileScreen(page, Viewer(place, viewed_project(shared_maps, common_folder)))
+    return Screen(page, Viewer(place, viewed_project(shared_maps, common_folder)))
 
 
 def test_each_day_shows_the_files_that_were_published_then(
-    files: FileScreen, published_days: PublishedDays
+    files: Screen, published_days: PublishedDays
 ) -> None:
     files.open(MIDDLE, map=ANTWORLD, day=FIRST)
     for day in DAYS:
@@ -96,7 +79,7 @@ def test_each_day_shows_the_files_that_were_published_then(
 
 
 def test_a_difference_and_what_is_new_are_those_of_the_viewer(
-    files: FileScreen, place: str, new_screen: Callable[..., Screen]
+    files: Screen, place: str, new_screen: Callable[..., Screen]
 ) -> None:
     """Without a server a browser lets no page see pixels, so the difference has no lines."""
     look = {"map": ANTWORLD, "day": LAST, "with": SECOND, "mode": "difference"}
@@ -121,7 +104,7 @@ def test_a_difference_and_what_is_new_are_those_of_the_viewer(
     assert other / (published.width * published.height) < 0.03
 
 
-def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
+def test_what_needs_a_server_is_not_offered(files: Screen) -> None:
     files.open(MIDDLE, map=ANTWORLD, heat=f"{FIRST}..{LAST}")
     for part in ("heat-switch", "pixels-switch", "to-harvests", "to-areas"):
         expect(files.part(part)).to_be_hidden()
@@ -132,7 +115,7 @@ def test_what_needs_a_server_is_not_offered(files: FileScreen) -> None:
     expect(files.part("live")).to_have_attribute("href", re.compile(f"^{re.escape(LIVE)}"))
 
 
-def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> None:
+def test_it_answers_as_the_server_does(files: Screen, viewer: Viewer) -> None:
     """The views of each zoom and day, the changes of each zoom, and the story of a tile."""
     files.open(MIDDLE, map=ANTWORLD)
     lacks = """async () => {
@@ -170,7 +153,7 @@ def test_it_answers_as_the_server_does(files: FileScreen, viewer: Viewer) -> Non
         ]
 
 
-def ask(screen: FileScreen, question: str, *values: object) -> Any:
+def ask(screen: Screen, question: str, *values: object) -> Any:
     """What the page's own module answers; a Map becomes a dict."""
     return screen.page.evaluate(
         """async ([question, values]) => {
@@ -192,7 +175,7 @@ def fetched(viewer: Viewer, path: str) -> Any:
         return json.load(answer)
 
 
-def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:
+def test_a_view_loads_few_lists(files: Screen, folder: Path) -> None:
     if files.viewer.url.startswith("file:"):
         pytest.skip("a disk sends nothing")
     asked: list[str] = []
@@ -200,7 +183,6 @@ def test_a_view_loads_few_lists(files: FileScreen, folder: Path) -> None:
     files.page.on("request", lambda request: asked.append(unquote(urlsplit(request.url).path)))
     files.open(MIDDLE, map=ANTWORLD, day=SECOND)
     files.page.wait_for_load_state("networkidle")
-    files.page.set_viewport_size(DESK["viewport"])
     # As large as they are on the disk: of what the browser has kept already the answer has no body.
     listed = sum((folder / path[1:]).stat().st_size for path in asked if "/lists/" in path)
     assert 0 < listed < MOST_LISTED

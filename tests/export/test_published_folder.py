@@ -16,7 +16,7 @@ from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder, published_lists
 from tileharvest.export.excerpt import Wanted, excerpt_of
-from tileharvest.export.published_folder import Published, Scope, held
+from tileharvest.export.published_folder import Layers, Published, held
 from tileharvest.export.published_lists import published_zooms
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
 
 
-def scope(history: History, days: int | None = None) -> Scope:
+def layers(history: History, days: int | None = None) -> Layers:
     """The days of the last harvests, of all of the first layer."""
     harvested = map_outline(history, MAP).days
     excerpt = replace(excerpt_of(history, MAP, Wanted()), first=harvested[-(days or len(harvested))])
-    return Scope([(excerpt, published_zooms(excerpt))], DESCRIBED)
+    return [(excerpt, published_zooms(excerpt))]
 
 
 def publish(world: World, folder: Path, days: int | None = None) -> Published:
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        return published_folder.publish(scope(history, days), folder, world.store, Count())
+        return published_folder.publish(layers(history, days), DESCRIBED, folder, world.store, Count())
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -131,12 +131,12 @@ def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Pa
     before = files(tmp_path / "out")
     small.harvest(THIRD, {Tile(0, 7, 7): noise(9) + b" " * 5000})
     with History.open_read_only(f"sqlite:///{small.history_file}") as history:
-        wanted = scope(history)
+        wanted = layers(history)
         with (
             most_bytes_of_a_file(4000),
             pytest.raises(TileHarvestError, match=r"as it did: the disk is full: .* goes on from here"),
         ):
-            published_folder.publish(wanted, tmp_path / "out", small.store, Count())
+            published_folder.publish(wanted, DESCRIBED, tmp_path / "out", small.store, Count())
     after = files(tmp_path / "out")
     assert {name: after[name] for name in before} == before
     assert not [name for name in after if name.endswith(".unfinished")]

@@ -19,7 +19,7 @@ from tileharvest.maps.settings import maps_file
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
-    from tileharvest.export.published_folder import Published, Scope
+    from tileharvest.export.published_folder import Layers, Published
     from tileharvest.history.database import History
 
 
@@ -49,25 +49,30 @@ class Command(ExportCommand, ScrapyCommand):
 
         name, folder = opts.name, Path(opts.folder)
         with open_history_for_reading(self.settings) as history:
-            scope = _scope(self.settings, history, opts)
-            self.announce(opts, f"{folder}: {scope.in_words()}")
+            layers = _layers(self.settings, history, opts)
+            names, first = ", ".join(one.layer.name for one, _ in layers), layers[0][0]
+            self.announce(opts, f"{folder}: {name}, layers {names}, {first.first} to {first.last}")
+            entry = maps_if_any(maps_file(self.settings)).get(name)
+            described = {
+                "name": name,
+                "url": entry.url if entry else None,
+                "note": entry.note if entry else "",
+            }
             with self.watch(opts) as watch:
-                published = publish(scope, folder, open_store(self.settings), watch)
+                published = publish(layers, described, folder, open_store(self.settings), watch)
         result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}
         self.report(opts, result, _in_words(folder, published), published.missing)
 
 
-def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
+def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers:
     """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
     from tileharvest.export.excerpt import Wanted, day_of, excerpt_of, nothing_there, zooms_between
-    from tileharvest.export.published_folder import Scope
     from tileharvest.export.published_lists import published_zooms
     from tileharvest.history.outlines import map_outline
 
     outline = map_outline(history, opts.name)
     last = day_of(outline, None)
     first = outline.days[-min(opts.days or len(outline.days), len(outline.days))]
-    described = maps_if_any(maps_file(settings)).get(opts.name)
     named = areas_of(settings, opts.name)
     layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
     names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]
@@ -89,8 +94,7 @@ def _scope(settings: BaseSettings, history: History, opts: Namespace) -> Scope:
         if empty is not None:
             raise nothing_there(empty)
         raise ConfigurationError(f"map '{opts.name}' had no tile yet on {last}; nothing was made")
-    address = described.url if described else None
-    return Scope(layers, {"name": opts.name, "url": address, "note": described.note if described else ""})
+    return layers
 
 
 def _in_words(folder: Path, published: Published) -> str:

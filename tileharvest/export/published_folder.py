@@ -9,7 +9,7 @@ import shutil
 from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -54,24 +54,8 @@ _OURS: Final = re.compile(
 removed."""
 _PAGE: Final = re.compile(r"[0-9a-f]{16}")
 
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """The part of a map that is published."""
-
-    layers: Sequence[tuple[Excerpt, Sequence[int]]]
-    """The layers, each with its zooms. There is at least one."""
-    described: Mapping[str, Any]
-    """The map's `name`, `url` and `note`."""
-
-    @property
-    def first(self) -> Excerpt:
-        return self.layers[0][0]
-
-    def in_words(self) -> str:
-        """Returns a line about the folder that will be made."""
-        names = ", ".join(excerpt.layer.name for excerpt, _ in self.layers)
-        return f"{self.first.map.name}, layers {names}, {self.first.first} to {self.first.last}"
+Layers: TypeAlias = "Sequence[tuple[Excerpt, Sequence[int]]]"
+"""The layers that are published, each with its zooms. There is at least one."""
 
 
 @dataclass(slots=True)
@@ -93,14 +77,17 @@ class Published:
     layers: list[str] = field(default_factory=list)
 
 
-def publish(scope: Scope, folder: Path, store: TileStore, watch: Watch) -> Published:
-    """Writes a map into a folder. Files that are there already are not written again.
+def publish(
+    layers: Layers, described: Mapping[str, Any], folder: Path, store: TileStore, watch: Watch
+) -> Published:
+    """Writes a map into a folder. Files that are there already are not written again. `described` has the
+    map's `name`, `url` and `note`.
 
     The index is replaced last, in one step. If the writing ends before that, the folder works as it did, and
     also holds new files that nothing names yet. Files that the new index no longer names are removed at the
     end. Raises TileHarvestError, whose message says what of the map is there.
     """
-    return _Publication(folder, store).publish(scope, watch)
+    return _Publication(folder, store).publish(layers, described, watch)
 
 
 class _Publication:
@@ -117,13 +104,13 @@ class _Publication:
         self._unsynced: list[str] = []
         self._published = Published()
 
-    def publish(self, scope: Scope, watch: Watch) -> Published:
-        with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(scope.first.map.name):
+    def publish(self, layers: Layers, described: Mapping[str, Any], watch: Watch) -> Published:
+        with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(layers[0][0].map.name):
             files = published_files()
-            watch.expects(sum(block_count(excerpt, zooms) for excerpt, zooms in scope.layers))
+            watch.expects(sum(block_count(excerpt, zooms) for excerpt, zooms in layers))
             with file_system_of(str(self._folder)) as file_system:
                 with open_threads(_AT_ONCE, "publish") as pool:
-                    name = self._write_data(scope, watch, pool)
+                    name = self._write_data(layers, described, watch, pool)
                 self._published.images, self._published.lists = len(self._images), len(self._lists)
                 for path, body in files.items():
                     self._write_new(path, body)
@@ -171,8 +158,8 @@ class _Publication:
                 file.flush()
             yield
 
-    def _write_data(self, scope: Scope, watch: Watch, pool: Executor) -> str:
-        excerpt = scope.first
+    def _write_data(self, layers: Layers, described: Mapping[str, Any], watch: Watch, pool: Executor) -> str:
+        excerpt, _ = layers[0]
         every = [day for day in excerpt.map.days if day <= excerpt.last]
         waiting: set[Future[None]] = set()
 
@@ -193,22 +180,22 @@ class _Publication:
             waiting.add(pool.submit(self._write_image, name))
 
         lists = PublishedLists(every, self._write_list, name_image)
-        made, layers = {}, []
-        for one, zooms in scope.layers:
+        made, plain_layers = {}, []
+        for one, zooms in layers:
             name, plain = one.layer.name, one.layer.as_plain()
             made[name] = lists.layer(one, zooms, watch)
             kept = {zoom: first for zoom, first in plain["zooms"].items() if zoom in made[name]["zooms"]}
-            layers.append({**plain, "zooms": kept})
+            plain_layers.append({**plain, "zooms": kept})
         finish(list(waiting))
         self._published.layers = list(made)
         shown = [day for day in every if day >= excerpt.first]
         return self._write_list(
             {
                 "map": {
-                    **scope.described,
+                    **described,
                     "renderer": excerpt.map.renderer,
                     "unfinished": [day.isoformat() for day in excerpt.map.unfinished if day in shown],
-                    "layers": layers,
+                    "layers": plain_layers,
                 },
                 "every": [day.isoformat() for day in every],
                 "days": [day.isoformat() for day in shown],

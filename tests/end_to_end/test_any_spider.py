@@ -28,24 +28,10 @@ if TYPE_CHECKING:
 
 FOREIGN: Final = Path(__file__).parent / "foreign"
 OURS: Final = 'ADDONS = {"tileharvest.TileHarvest": 300}\n'
-SPIDERS: Final = (
-    "quotes",
-    "authors",
-    "books",
-    "login",
-    "sitemap",
-    "feed",
-    "api",
-    "chain",
-    "errors",
-    "domain",
-    "topics",
-    "chained",
-    "nameless",
-)
-ALWAYS: Final = ("api", "nameless")
-"""What these make is made in each run: POST, and what waits in memory, is only known to the process. The
-address that begins a crawl is made once all the same."""
+SPIDERS: Final = ("quotes", "books", "login", "sitemap", "api", "chain", "errors", "domain")
+ALWAYS: Final = ("api",)
+"""What these make is made in each run: POST is only known to the process. The address that begins a crawl is
+made once all the same."""
 
 
 @dataclass(frozen=True, slots=True)

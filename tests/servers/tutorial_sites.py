@@ -28,7 +28,6 @@ SERVER: Final = """
     location /inside/ { if ($cookie_session != "open") { return 403; } }
     location = /moved.html { return 301 /chain/1.html; }
     location = /broken.html { return 404; }
-    location = /topic { return 200 "<title>topic $arg_t</title>"; }
 """
 """Directives for nginx: it takes POST for the API, and shows what is inside to those who have logged in."""
 
@@ -43,7 +42,6 @@ def write_sites(folder: Path) -> None:
             folder / "chain" / f"{number}.html", str(number), [f"/chain/{number + 1}.html", "/chain/0.html"]
         )
     _page(folder / "chain" / f"{CHAIN}.html", str(CHAIN), [])
-    _page(folder / "topics.html", "topics", [f"/topic?t={number}" for number in (1, 2, 3)])
     _page(folder / "mixed.html", "mixed", ["/private/secret.html", "/chain/2.html"])
     _page(folder / "private" / "secret.html", "secret", [])
     for number in range(3):
@@ -103,8 +101,6 @@ def _write_books(folder: Path) -> None:
             _page(shop / "category" / name / f"{number}.html", name, [*page, *following, "/shop/index.html"])
     addresses = "".join(f"<url><loc>{{site}}/shop/book/{number}.html</loc></url>" for number in range(5))
     _write(folder / "sitemap.txt", addresses)
-    products = "".join(f"<item><name>{number}</name></item>" for number in range(4))
-    _write(folder / "feed.xml", f'<?xml version="1.0"?><rss>{products}</rss>')
 
 
 def write_sitemap(folder: Path, site: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest
 from scrapy.linkextractors import LinkExtractor
-from scrapy.spiders import CrawlSpider, Rule, SitemapSpider, XMLFeedSpider
+from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -42,22 +42,6 @@ class QuotesSpider(Spider):
         yield from response.follow_all(css="a.tag", callback=self.parse)
         for following in response.css("li.next a"):
             yield response.follow(following, callback=self.parse)
-
-
-class AuthorSpider(Spider):
-    """Two callbacks, of which one is private, with arguments."""
-
-    name = "authors"
-    start_urls: ClassVar = [f"{SITE}/quotes/"]
-
-    def parse(self, response: TextResponse) -> Iterator[Any]:
-        for link in response.css("a.author"):
-            known_as = link.css("::text").get()
-            yield response.follow(link, callback=self._parse_author, cb_kwargs={"known_as": known_as})
-        yield from response.follow_all(css="li.next a", callback=self.parse)
-
-    def _parse_author(self, response: TextResponse, known_as: str) -> Iterator[Any]:
-        yield {"name": response.css("h3::text").get(), "known_as": known_as}
 
 
 class BooksSpider(CrawlSpider):
@@ -103,21 +87,6 @@ class ShopSitemapSpider(SitemapSpider):
 
     def parse_book(self, response: TextResponse) -> Iterator[Any]:
         yield {"title": response.css("h1::text").get()}
-
-
-class FeedSpider(XMLFeedSpider):
-    """A feed, and a request for each of its nodes."""
-
-    name = "feed"
-    start_urls: ClassVar = [f"{SITE}/feed.xml"]
-    itertag = "item"
-
-    def parse_node(self, response: TextResponse, selector: Any) -> Any:
-        name = selector.css("name::text").get()
-        return Request(f"{SITE}/shop/book/{name}.html", self.parse_book, meta={"name": name})
-
-    def parse_book(self, response: TextResponse) -> Iterator[Any]:
-        yield {"name": response.meta["name"], "title": response.css("h1::text").get()}
 
 
 class ApiSpider(Spider):
@@ -178,54 +147,3 @@ class DomainSpider(Spider):
 
     def parse_last(self, response: TextResponse) -> Iterator[Any]:
         yield title(response)
-
-
-class TopicsSpider(Spider):
-    """Addresses that differ in their query alone, at the pace of AutoThrottle."""
-
-    name = "topics"
-    start_urls: ClassVar = [f"{SITE}/topics.html"]
-    custom_settings: ClassVar = {"AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_START_DELAY": 0.01}
-
-    def parse(self, response: TextResponse) -> Iterator[Any]:
-        yield title(response)
-        yield from response.follow_all(css="a", cookies={"seen": "1"})
-
-
-class ChainedSpider(Spider):
-    """Does one thing after the other before it begins, as InitSpider did: a login, then what is inside."""
-
-    name = "chained"
-
-    async def start(self) -> AsyncIterator[Any]:
-        yield Request(f"{SITE}/login/", callback=self.log_in, meta={"cookiejar": 7})
-
-    def log_in(self, response: TextResponse) -> Any:
-        jar = {"cookiejar": response.meta["cookiejar"]}
-        return FormRequest.from_response(response, callback=self.initialized, meta=jar, priority=5)
-
-    def initialized(self, response: TextResponse) -> Iterator[Any]:
-        for name in ("one", "two"):
-            yield Request(
-                f"{SITE}/inside/{name}.html",
-                meta={"cookiejar": response.meta["cookiejar"]},
-                errback=self.failed,
-                flags=["inside"],
-            )
-
-    def parse(self, response: TextResponse) -> Iterator[Any]:
-        yield title(response) | {"flags": response.request.flags}
-
-    def failed(self, failure: Failure) -> Iterator[Any]:
-        yield {"failed": str(failure.value)}
-
-
-class NamelessSpider(Spider):
-    """Callbacks without a name."""
-
-    name = "nameless"
-    start_urls: ClassVar = [f"{SITE}/topics.html"]
-
-    def parse(self, response: TextResponse) -> Iterator[Any]:
-        for link in response.css("a"):
-            yield response.follow(link, callback=lambda answer: [title(answer)])

@@ -69,8 +69,8 @@ SEGMENT_RESOLVER = None
 tileharvest/queue/segments.py."""
 
 MAX_ATTEMPTS = 5
-"""How often a request is offered before it goes to the failure list. A request is offered again if its lease
-expires or its process ends."""
+"""How often the process of a request may end while the request is on the way. Then the request is offered
+last of all, and after as many times again it goes to the failure list."""
 
 LEASE_SECONDS = 30.0
 """Seconds of silence after which a worker that shares a queue in Redis is gone: then other workers get its

@@ -10,10 +10,9 @@ import os
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from scrapy.cmdline import execute
-from scrapy.core.engine import ExecutionEngine
 
 from tests.crash.steps import Step, kill_at
 from tileharvest.harvest import harvest
@@ -22,11 +21,7 @@ from tileharvest.history.database import History
 from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.importers.repository import Repository
-from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.store.files import FileStore
-
-if TYPE_CHECKING:
-    from scrapy import Request
 
 
 def _in_store(file: str, *_: Any) -> bool:
@@ -37,11 +32,6 @@ def _in_store(file: str, *_: Any) -> bool:
 def _in_writer(*_: Any, **__: Any) -> bool:
     """Returns whether the thread that records results makes the call. Others write to the history, too."""
     return threading.current_thread().name.startswith("history-writer")
-
-
-def _is_given_up(_: ExecutionEngine, request: Request) -> bool:
-    """Returns whether the request is new to the queue, and asks once more for what was given up."""
-    return "once_more" in request.meta and "lease" not in request.meta
 
 
 STEPS: Final = {
@@ -65,15 +55,6 @@ GIT_STEPS: Final = {
 }
 """The steps that only a harvest through git has."""
 
-GIVEN_UP_STEPS: Final = {
-    "a block that was given up is not enqueued again": Step(
-        ExecutionEngine, "crawl", before=True, is_meant=_is_given_up
-    ),
-    "it is enqueued again, and still a failure": Step(SqliteQueue, "take_up", before=True),
-}
-"""The steps that only a harvest has in which a block was given up."""
-
-
 if __name__ == "__main__":
-    kill_at((STEPS | GIT_STEPS | GIVEN_UP_STEPS)[sys.argv[1]], passes=int(sys.argv[2]))
+    kill_at((STEPS | GIT_STEPS)[sys.argv[1]], passes=int(sys.argv[2]))
     execute(["scrapy", *sys.argv[3:]])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.killed_at_step import GIVEN_UP_STEPS
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, staged, visit
 from tests.end_to_end.project import await_condition
 from tileharvest.tiles.block import WHOLE
@@ -54,16 +52,3 @@ def test_what_was_leased_in_every_killed_process_is_asked_for_before_the_end(slo
     trusted = slow.project.query("SELECT whole, there FROM validators")
     assert all(whole == there for whole, there in trusted)
     assert sum((there & WHOLE).bit_count() for _, there in trusted) == len(PATHS)
-
-
-@pytest.mark.parametrize("step", GIVEN_UP_STEPS)
-def test_a_kill_while_what_was_given_up_is_enqueued_again_loses_no_tile(slow: Stage, step: str) -> None:
-    kill_early(slow)
-    # The next process gives up what this one had leased.
-    command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}", "-s", "MAX_ATTEMPTS=1")
-    with slow.project.running(step, "0", *command, module="tests.crash.killed_at_step") as process:
-        _, stderr = process.communicate(timeout=240)
-    assert process.returncode == -signal.SIGKILL, stderr
-    assert visit(slow.project, FIRST_DAY).status == 0
-    assert len(slow.project.versions()) == len(PATHS)
-    assert json.loads(slow.project.scrapy("failures", "small", "--json").stdout) == []

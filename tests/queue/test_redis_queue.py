@@ -124,20 +124,24 @@ def test_a_finish_does_not_count_if_another_worker_has_a_newer_lease(worker: Cal
     assert two.counts(now=31.0).done == 1
 
 
-def test_a_request_that_lost_its_workers_too_often_is_given_up_unless_it_was_finished(
+def test_a_request_that_lost_its_workers_too_often_waits_last_and_is_then_given_up_unless_it_was_finished(
     worker: Callable[..., Worker],
 ) -> None:
-    one = worker(max_attempts=1)
-    one.tell(entry("1"), entry("2"))
-    first, _ = one.lease()
-    other = worker(max_attempts=1)
-    beat(other, now=29.0)
-    beat(other, now=31.0)
-    assert sorted(other.failed) == [
-        (body, "its worker ended 1 times while it was under way") for body in ("1", "2")
+    one, two = worker(max_attempts=1), worker(max_attempts=1)
+    one.tell(entry("1"), entry("2"), entry("3", -5))
+    one.lease(2)
+    beat(two, now=29.0)
+    beat(two, now=31.0)
+    other, first, _ = two.lease(now=31.0)
+    assert (other.body, first.body) == (b"3", b"1")
+    three = worker(max_attempts=1, now=35.0)
+    beat(three, now=60.0)
+    beat(three, now=62.0)
+    assert sorted(three.failed) == [
+        (body, "its worker ended 2 times while it was under way") for body in ("1", "2")
     ]
-    one.end(first, now=31.0)
-    assert [body for body, _ in other.failed] == ["2"]
+    two.end(first, now=62.0)
+    assert [body for body, _ in three.failed] == ["2"]
 
 
 def test_workers_are_listed_while_they_are_alive(server: RedisServer) -> None:

@@ -56,13 +56,22 @@ def test_the_leases_of_a_worker_that_ended_are_taken_back_at_once(queue: Driven)
     assert [(one.body, one.attempt) for one in queue.lease()] == [(b"1", 2), (b"2", 1)]
 
 
-def test_a_request_whose_worker_ended_too_often_is_given_up(queue: Driven) -> None:
-    queue.open().tell(entry("1"))
-    for _ in range(2):
-        queue.lease()
+def test_a_request_whose_worker_ended_too_often_waits_last_and_is_then_given_up(queue: Driven) -> None:
+    queue.open().tell(entry("1"), entry("2", -5))
+
+    def lose_the_worker() -> None:
+        assert queue.bodies(1) == ["1"]
         queue.run(queue.queue.close())
         queue.open()
-    assert queue.failed == [("1", "its worker ended 2 times while it was under way")]
+
+    lose_the_worker()
+    lose_the_worker()
+    (other,) = queue.lease(1)
+    assert other.body == b"2"
+    queue.end(other)
+    lose_the_worker()
+    lose_the_worker()
+    assert queue.failed == [("1", "its worker ended 4 times while it was under way")]
     assert queue.bodies() == []
 
 

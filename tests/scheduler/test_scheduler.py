@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import socket
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 import pytest
-from msgspec.structs import replace
 
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
-from tileharvest.queue.port import Demand
-from tileharvest.queue.segments import parse_resolver
-from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,26 +70,6 @@ def test_a_request_whose_errback_sees_to_it_has_not_failed(crawls: Crawls) -> No
     assert "the spider saw to DownloadConnectionRefusedError" in crawled.said("INFO")
     assert crawls.failures() == []
     assert crawled.counted("done") == 1
-
-
-def test_what_only_killed_processes_had_leased_is_offered_last(crawls: Crawls, page: str) -> None:
-    now = datetime.now(UTC)
-    segment = parse_resolver("every:1000w", ZoneInfo("UTC"), now).segment_at(None, now).name
-    queued = replace(order(crawls.write_page("left")), segment=segment)
-
-    async def lease_and_end() -> None:
-        queue = SqliteQueue(crawls.file(), max_attempts=1)
-        for pushed in ((queued,), ()):
-            await queue.open(segment, time.time())
-            await queue.exchange(pushed, (), Demand(1), time.time())
-            await queue.close()
-
-    asyncio.run(lease_and_end())
-    (failure,) = crawls.failures()
-    assert "its worker ended 1 times" in failure.reason
-    (crawled,) = crawls.crawl(run(page, segment="every:1000w"))
-    assert crawls.asked() == ["/page", "/left"]
-    assert (crawled.counted("failed"), crawled.counted("left")) == (0, 0)
 
 
 def test_a_scheduler_that_is_closed_asks_for_nothing_more(crawls: Crawls) -> None:

@@ -16,6 +16,11 @@ PUSHED: Final = ""
 """The segment of requests that a person has pushed. It never ends, so they wait until they are made."""
 
 
+LAST: Final = -(2**53)
+"""The priority of a request whose workers have ended too often. It is made last of all, so that one that ends
+its worker holds up no other."""
+
+
 class Entry(msgspec.Struct, frozen=True):
     """A request to be queued."""
 
@@ -184,7 +189,7 @@ class RequestQueue(Protocol):
     After a power cut a durable queue may be in an earlier state: work that was finished since is offered
     again, so its effects must bear repetition. A request is leased to one worker at a time. The leases of a
     worker last as long as the worker: when it is gone, its requests go back to their places, and those whose
-    workers have gone too often go to the failure list.
+    workers have gone too often wait last of all, and go to the failure list after as many again.
 
     Order: the highest priority first; among equals the slot of which the worker has the fewest under way;
     among these the one that came first. A request that comes back keeps its place.

@@ -89,8 +89,3 @@ def sentence(case: str, queue: str, said: str) -> str:
     primary = "_".join(case.split("_")[:2]) if is_sqlite else case
     form = _SENTENCES.get(case) or _SENTENCES.get(primary) or _SENTENCES["SQLITE" if is_sqlite else "REDIS"]
     return form.format(queue=queue, said=" ".join(said.split()))
-
-
-def is_unanswered(reason: str) -> bool:
-    """Returns whether this is the reason of a request that was given up because no attempt came to an end."""
-    return reason.startswith(WORKER_ENDED.partition("{")[0])

@@ -24,7 +24,6 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.port import Counts, Demand, End, Entry, Exchanged, Failure
-from tileharvest.queue.sentences import is_unanswered
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
@@ -225,21 +224,12 @@ class Scheduler(BaseScheduler):
             await self.queue.take_up([one.id for one in failures], None, time.time())
 
     async def until_nothing_waits(self) -> None:
-        """Returns when the queue knows of nothing to come, or when the crawl ends. Before that, what another
-        spider than one of tiles gave up is offered once more."""
+        """Returns when the queue knows of nothing to come, or when the crawl ends."""
         if self.is_open and not self._crawl.is_ending:
             # It may have been so before the spider's first requests came.
             self._nothing_waits.clear()
         self._look_again()
         await self._nothing_waits.wait()
-        if self._crawl.harvest is None and self.is_open and not self._crawl.is_ending:
-            self._nothing_waits.clear()
-            try:
-                await self._offer_again([one for one in await self.failures() if is_unanswered(one.reason)])
-            except QueueError as error:
-                self._crawl.end(error)
-            self._look_again()
-            await self._nothing_waits.wait()
 
     # The beginning and the end
 
@@ -257,20 +247,13 @@ class Scheduler(BaseScheduler):
             self._hear(controls)
             if self._crawl.harvest is None:
                 # A spider that makes the same requests in each segment asks only once: they are seen then.
-                failures = await self.queue.failures()
-                await self._offer_again([one for one in failures if one.segment != self.segment])
+                ids = [one.id for one in await self.queue.failures() if one.segment != self.segment]
+                self._count("retried_failures", await self.queue.take_up(ids, self.segment, time.time()))
         except TileHarvestError as error:
             self._crawl.end(error)
             await self.queue.close()
         else:
             self.is_open = True
-
-    async def _offer_again(self, failures: Sequence[Failure]) -> None:
-        """Lets failures wait again, before anything else. Raises QueueError."""
-        if failures:
-            await self.queue.take_up([one.id for one in failures], self.segment, time.time())
-            self._answer = replace(self._answer, has_more=True)
-            self._count("retried_failures", len(failures))
 
     def _spider_opened(self) -> None:
         self._is_started = True

@@ -35,7 +35,6 @@ from tileharvest.renderers.registry import probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.spiders.blocks import (
-    AGAIN,
     ATTEMPT,
     BlockRequest,
     BlockResponse,
@@ -86,8 +85,6 @@ _UNTIL: Final = f"({SILENCE} s without a word of git end it)"
 _CONTROLS: Final = {"shutdown": "Ctrl-C or SIGTERM", "stopped": "tileharvest stop"}
 """What a person did to stop the crawl, by the reason that Scrapy or our scheduler gives."""
 
-_ONCE_MORE: Final = "once_more"
-"""Key of meta of a block that was given up before, and is tried a last time."""
 _WITHOUT_RESULT: Final = "asked twice, and nothing was found out about it"
 
 
@@ -486,8 +483,7 @@ class TileSpider(Spider):
             if left.delayed:
                 self._is_waiting = True
                 return None
-        if await self._ask_given_up():
-            return None
+        await self._fail_given_up()
         missed = await self._missed()
         if missed and scheduler is not None and (await scheduler.counts()).left:
             # Another worker has found them first.
@@ -527,30 +523,21 @@ class TileSpider(Spider):
                 return missed
         return []
 
-    async def _ask_given_up(self) -> bool:
-        """Enqueues again what was given up, as each process that had leased it was killed. Returns whether
-        there was any.
-
-        Most of these requests were never sent, so each is tried once more, as the last of all. If it is given
-        up again, its tiles without a result have failed. A kill in here leaves the failures in their list."""
-        scheduler, again = scheduler_of(self.crawler), list[BlockRequest]()
+    async def _fail_given_up(self) -> None:
+        """Notes that tiles have failed whose blocks were given up, as each process that had leased them was
+        killed. A kill in here leaves the blocks in the failure list."""
+        scheduler = scheduler_of(self.crawler)
         failures = [] if scheduler is None else await scheduler.failures()
         if scheduler is None or not failures:
-            return False
+            return
         for failure in failures:
             request = scheduler.request_of(failure)
-            if not isinstance(request, BlockRequest):
-                continue
-            if _ONCE_MORE in request.meta:
+            if isinstance(request, BlockRequest):
                 known = await self.harvest.look_up(request.block)
                 without = request.block.only(~known.asked)
                 if without is not None:
                     await self.harvest.keep_failed(without, failure.reason)
-            else:
-                again.append(request.narrowed(request.block.mask, meta={_ONCE_MORE: True, AGAIN: True}))
-        is_any = self._enqueue(again)
         await scheduler.drop(failures)
-        return is_any
 
     async def _settle(self, reason: str) -> None:
         """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises

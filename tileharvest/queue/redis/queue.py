@@ -19,7 +19,7 @@ import msgspec
 from redis.exceptions import NoScriptError, RedisError
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lease, Worker
+from tileharvest.queue.port import LAST, PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lease, Worker
 from tileharvest.queue.redis.link import RedisLink, connect
 from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
@@ -39,7 +39,7 @@ _TO_END: Final = 2.0
 """Seconds for which a worker that ends waits for its last sign of life, which takes a millisecond unless
 Redis is away."""
 
-_LARGEST: Final = 2**53
+_LARGEST: Final = -LAST
 """The largest priority. Larger ones count as this one, because scores in Redis are floating-point numbers."""
 
 _AT_ONCE: Final = 1000
@@ -320,8 +320,8 @@ class RedisQueue:
 
     def _alive(self) -> tuple[Any, ...]:
         """Returns what `reap.lua` is told."""
-        reason = WORKER_ENDED.format(attempts=self._max_attempts)
-        return msgspec.json.encode(self._own), self._silent, self._max_attempts, reason
+        reason = WORKER_ENDED.format(attempts=2 * self._max_attempts)
+        return msgspec.json.encode(self._own), self._silent, self._max_attempts, LAST, reason
 
     def _keep_alive(self) -> None:
         """Tells in a thread that this worker is alive. A Redis that is away is told later: whoever waits for

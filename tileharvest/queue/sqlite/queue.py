@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from tileharvest.errors import ExitStatus, QueueError, program
 from tileharvest.politeness.lock import Lock
-from tileharvest.queue.port import PUSHED, Counts, Exchanged, Failure, Lease
+from tileharvest.queue.port import LAST, PUSHED, Counts, Exchanged, Failure, Lease
 from tileharvest.queue.seen_filter import SeenFilter
 from tileharvest.queue.sentences import WORKER_ENDED, sentence
 
@@ -76,6 +76,9 @@ _FIRST: Final = """
 _DUE: Final = "UPDATE requests SET state = 'waiting', due = NULL WHERE state = 'delayed' AND due <= ?"
 _GIVE_UP: Final = """
     UPDATE requests SET state = 'failed', reason = ?, failed = ? WHERE state = 'leased' AND lost >= ?"""
+_TAKE_BACK: Final = """
+    UPDATE requests SET state = 'waiting', priority = CASE WHEN lost < ? THEN priority ELSE ? END
+    WHERE state = 'leased'"""
 _LEASE: Final = """
     UPDATE requests SET state = 'leased', attempt = attempt + 1 WHERE id = ?
     RETURNING id, attempt, body, segment, priority, slot"""
@@ -320,10 +323,10 @@ class SqliteQueue:
 
     def _begin_work(self, segment: str, now: float) -> None:
         """Takes back all leases, and fills the filter with what the segment has seen. A million takes 4 s."""
+        most = self._max_attempts
         self._rows("UPDATE requests SET lost = lost + 1 WHERE state = 'leased'")
-        reason = WORKER_ENDED.format(attempts=self._max_attempts)
-        self._rows(_GIVE_UP, reason, now, self._max_attempts)
-        self._rows("UPDATE requests SET state = 'waiting' WHERE state = 'leased'")
+        self._rows(_GIVE_UP, WORKER_ENDED.format(attempts=2 * most), now, 2 * most)
+        self._rows(_TAKE_BACK, most, LAST)
         seen = self._rows("SELECT fingerprint FROM seen WHERE segment = ?", self._number_of(segment))
         self._filter = SeenFilter(max(self._expected, len(seen) * 5 // 4), self._error_rate)
         for (fingerprint,) in seen:

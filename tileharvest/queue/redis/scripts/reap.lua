@@ -1,8 +1,8 @@
 -- Tells that the worker is alive, and takes back the leases of workers that were silent for too long. ARGV goes on with:
--- what the worker says of itself; the seconds of silence; how often a request may lose its worker; the reason for which
--- it is given up then.
+-- what the worker says of itself; the seconds of silence; how often a request may lose its worker until it gets the
+-- priority that follows; the reason for which it is given up after as many losses again.
 
-local facts, silent, most, reason = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local facts, silent, most, last, reason = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local heard = redis.call('ZSCORE', P .. 'workers', worker)
 redis.call('ZADD', P .. 'workers', now, worker)
 redis.call('HSET', P .. 'facts', worker, facts)
@@ -12,10 +12,14 @@ if not heard or now - heard > silent then
 end
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - silent)) do
     for _, id in ipairs(redis.call('SMEMBERS', P .. 'leases:' .. gone)) do
-        if redis.call('HINCRBY', entry(id), 'lost', 1) >= most then
+        local lost = redis.call('HINCRBY', entry(id), 'lost', 1)
+        if lost >= 2 * most then
             take(id)
             fail(id, reason)
         else
+            if lost >= most then
+                redis.call('HSET', entry(id), 'priority', last)
+            end
             wait(id)
         end
     end

@@ -6,8 +6,7 @@ import base64
 import io
 import itertools
 import random
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-    Call = Callable[[str, str, list[Any]], list[Any]]
-    Compare = Callable[[list[tuple[bytes | None, bytes | None]]], list["Found"]]
+    Pairs = list[tuple[bytes | None, bytes | None]]
+    Compare = Callable[[Pairs], list[tuple[list[int], float, Image.Image]]]
 
 CELL: Final = 8
 THRESHOLD: Final = 5.0
@@ -31,34 +30,22 @@ UNSURE: Final = 0.5
 """How far from the threshold Pillow, which rounds what is half transparent, surely decides the same."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """What the page's module says of two pictures, and the picture that it draws of them."""
-
-    changed: list[int]
-    columns: int
-    rows: int
-    share: float
-    drawing: Image.Image
-    """A single pixel if the pictures are large: tests look at small ones."""
-
-
 @pytest.fixture(scope="module")
 def compare(module_page: Page) -> Compare:
-    """Have the page decode pairs of picture files, compare them and draw the difference."""
+    """Have the page decode pairs of picture files, compare them and draw the difference.
 
-    def compare(pairs: list[tuple[bytes | None, bytes | None]]) -> list[Found]:
+    Of large pictures the drawing is a single pixel: tests look at small ones.
+    """
+
+    def compare(pairs: Pairs) -> list[tuple[list[int], float, Image.Image]]:
         addresses = [[file and as_address(file) for file in pair] for pair in pairs]
-        answers = module_page.evaluate(_COMPARING, addresses)
         return [
-            Found(
+            (
                 list(base64.b64decode(answer["changed"])),
-                answer["columns"],
-                answer["rows"],
                 answer["share"],
                 Image.frombytes("RGBA", tuple(answer["size"]), base64.b64decode(answer["drawing"])),
             )
-            for answer in answers
+            for answer in module_page.evaluate(_COMPARING, addresses)
         ]
 
     return compare
@@ -83,19 +70,18 @@ def real_pairs(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> l
 def test_cells_of_real_tiles_change_where_pillow_says_so(
     compare: Compare, real_pairs: list[tuple[bytes, bytes]]
 ) -> None:
-    sure = 0
-    founds = compare(list(real_pairs))
-    for (before, after), found in zip(real_pairs, founds, strict=True):
+    sure, shares = 0, []
+    for (before, after), (changed, share, _) in zip(real_pairs, compare(list(real_pairs)), strict=True):
         distances = distances_of(picture(before), picture(after))
-        assert (found.columns, found.rows) == (48, 48)
-        for cell, distance in zip(found.changed, distances, strict=True):
+        for cell, distance in zip(changed, distances, strict=True):
             if abs(distance - THRESHOLD) > UNSURE:
                 assert bool(cell) == (distance > THRESHOLD)
                 sure += 1
-        assert found.share == pytest.approx(sum(found.changed) / 48**2)
+        assert share == pytest.approx(sum(changed) / 48**2)
+        shares.append(share)
     assert sure > 0.99 * PAIRS * 48**2
     # Neither nothing nor everything.
-    assert 0.05 < sum(found.share for found in founds) / PAIRS < 0.95
+    assert 0.05 < sum(shares) / PAIRS < 0.95
 
 
 def test_the_drawing_has_what_changed_in_colour_with_a_line_around_it_and_the_rest_faded(
@@ -105,24 +91,19 @@ def test_the_drawing_has_what_changed_in_colour_with_a_line_around_it_and_the_re
     after = before.copy()
     after.paste((200, 120, 40, 255), (0, 16, 16, 32))
     after.paste((0, 0, 0, 0), (32, 32, 48, 48))
-    changed, gone = compare([(encoded(before, "PNG"), encoded(after, "PNG")), (encoded(before, "PNG"), None)])
-    cells = {(row, column) for row in range(6) for column in range(6)}
-    wanted = {(row, column) for row in (2, 3) for column in (0, 1)} | {
-        (row, column) for row in (4, 5) for column in (4, 5)
-    }
-    assert {cell for cell in cells if changed.changed[6 * cell[0] + cell[1]]} == wanted
-    assert changed.drawing.getpixel((8, 24)) == (200, 120, 40, 255)
+    old, new = encoded(before), encoded(after)
+    (cells, _, changed), (_, _, gone) = compare([(old, new), (old, None)])
+    wanted = {*((row, column) for row in (2, 3) for column in (0, 1)), (4, 4), (4, 5), (5, 4), (5, 5)}
+    assert {divmod(number, 6) for number, cell in enumerate(cells) if cell} == wanted
+    assert changed.getpixel((8, 24)) == (200, 120, 40, 255)
     # Along the picture's edge there is no line.
-    line = [
-        changed.drawing.getpixel(place) == (255, 0, 200, 255)
-        for place in ((15, 24), (8, 16), (0, 24), (32, 40))
-    ]
+    line = [changed.getpixel(place) == (255, 0, 200, 255) for place in ((15, 24), (8, 16), (0, 24), (32, 40))]
     assert line == [True, True, False, True]
-    red, green, blue, opacity = changed.drawing.getpixel((24, 8))
+    red, green, blue, opacity = changed.getpixel((24, 8))  # type: ignore[misc]
     assert red == green == blue
     assert 0 < opacity < 128
-    for drawing in (changed.drawing, gone.drawing):
-        red, green, blue, opacity = drawing.getpixel((42, 42))
+    for drawing in (changed, gone):
+        red, green, blue, opacity = drawing.getpixel((42, 42))  # type: ignore[misc]
         assert red > blue > green
         assert opacity > 128
 
@@ -138,23 +119,19 @@ def distances_of(before: Image.Image, after: Image.Image) -> list[float]:
 
 def averages_of(image: Image.Image) -> list[tuple[float, ...]]:
     """Red, green and blue on black, and the opacity, of each cell on average."""
-    bands = [*on_black(image).split(), image.getchannel("A")]
+    black = Image.alpha_composite(Image.new("RGBA", image.size, "black"), image).convert("RGB")
     # In floating point, as whole numbers would be rounded. Cells at the edges are reduced by what they have.
-    return list(zip(*(band.convert("F").reduce(CELL).get_flattened_data() for band in bands), strict=True))
-
-
-def on_black(image: Image.Image) -> Image.Image:
-    black = Image.new("RGBA", image.size, "black")
-    return Image.alpha_composite(black, image).convert("RGB")
+    bands = [band.convert("F").reduce(CELL) for band in (*black.split(), image.getchannel("A"))]
+    return list(zip(*(band.get_flattened_data() for band in bands), strict=True))
 
 
 def picture(file: bytes) -> Image.Image:
     return Image.open(io.BytesIO(file)).convert("RGBA")
 
 
-def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+def encoded(image: Image.Image) -> bytes:
     file = io.BytesIO()
-    image.save(file, kind, **options)
+    image.save(file, "PNG")
     return file.getvalue()
 
 
@@ -187,9 +164,8 @@ _COMPARING: Final = """async (pairs) => {
     const { width, height } = before ?? after;
     const output = width > 64 ? new ImageData(1, 1) : new ImageData(width, height);
     if (width <= 64) drawDifference(before, after, found, output);
-    const { columns, rows, share } = found;
     const size = [output.width, output.height];
-    answers.push({ columns, rows, share, size, changed: text(found.changed), drawing: text(output.data) });
+    answers.push({ share: found.share, size, changed: text(found.changed), drawing: text(output.data) });
   }
   return answers;
 }"""

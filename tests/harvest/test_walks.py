@@ -18,18 +18,15 @@ from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.tiles.block import bit_of, blocks_of
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, Zone
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.questions import ON_WALK
-from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.results import ON_WALK, Step, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.tiles.zones import Zone
-from tileharvest.walk.audit import LEAST_AUDITED
 from tileharvest.walk.decision import Decision, Decisions
-from tileharvest.walk.walk import Walk
+from tileharvest.walk.walk import LEAST_AUDITED, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable

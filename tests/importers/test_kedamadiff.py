@@ -20,8 +20,7 @@ from tileharvest.importers.kedamadiff import KedamaDiffArchive, tile_of
 from tileharvest.importers.kedamadiff_import import import_kedamadiff
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
-from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.zones import Zone
+from tileharvest.tiles.grid import Tile, Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable

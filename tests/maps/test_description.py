@@ -6,7 +6,7 @@ import pytest
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import find_map, load_maps
-from tileharvest.tiles.zones import Zone
+from tileharvest.tiles.grid import Zone
 
 WHOLE = """
 [kedama]

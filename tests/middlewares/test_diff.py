@@ -30,8 +30,7 @@ from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, Fin
 from tileharvest.tiles.block import bit_of, blocks_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.questions import LATE
-from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import LATE, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 

@@ -16,8 +16,7 @@ from tileharvest.maps.regions import Canvas, bounds_at
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.renderers.xyz import mercator
-from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.zones import Zone
+from tileharvest.tiles.grid import Tile, TileRange, Zone
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:

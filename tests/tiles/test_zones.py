@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.tiles.zones import Zone
+from tileharvest.tiles.grid import Zone
 
 zones = st.builds(
     lambda x, y, width, height, zoom: Zone(center=(x, y), width=width, height=height, zoom=zoom),

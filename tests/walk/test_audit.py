@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.walk.audit import Audit, audited, breaks_law
+from tileharvest.walk.walk import Audit, audited, breaks_law
 
 PLACES = sorted(child for tile in Tile(-1, 2, 2).ancestor(2).children() for child in tile.children())
 

@@ -17,7 +17,7 @@ from tests.walk.dated import dated
 from tileharvest.tiles.grid import Tile, tile_at
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.questions import IN_FULL, LATE, ON_WALK, Asked
+from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import Decision, decide

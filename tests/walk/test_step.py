@@ -9,8 +9,7 @@ import pytest
 from tileharvest.tiles.grid import Tile, packed, unpacked
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.questions import ON_WALK, Asked
-from tileharvest.tiles.results import Step
+from tileharvest.tiles.results import ON_WALK, Asked, Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.trust import RememberedValidator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tileharvest.tiles.questions import IN_FULL, ON_WALK, Asked
-from tileharvest.tiles.results import Step
+from tileharvest.tiles.results import IN_FULL, ON_WALK, Asked, Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.trust import RememberedValidator, remember
 

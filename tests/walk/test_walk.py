@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileharvest.tiles.block import Block
-from tileharvest.tiles.grid import Tile, TileRange, first_level, tile_at
+from tileharvest.tiles.grid import Tile, TileRange, Zone, first_level, tile_at
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
-from tileharvest.tiles.zones import Zone
 from tileharvest.walk.walk import Walk
 
 ZONE = Zone(center=(0, -8), width=56, height=29, zoom=-3)

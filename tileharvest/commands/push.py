@@ -15,7 +15,7 @@ from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import pushed
-from tileharvest.tiles.questions import TILE_MARK
+from tileharvest.tiles.results import TILE_MARK
 
 if TYPE_CHECKING:
     from tileharvest.commands.settings import QueueOwner

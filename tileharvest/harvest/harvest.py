@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer, Size
-    from tileharvest.tiles.questions import Asked
-    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.results import Asked, TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
     from tileharvest.walk.tile_count_guard import TileCountGuard

@@ -17,7 +17,7 @@ from tileharvest.history.site_files import MISSING, site_files_of
 from tileharvest.renderers.xyz import is_plain
 from tileharvest.tiles.block import blocks_of, mask_of
 from tileharvest.tiles.grid import Tile, unpacked
-from tileharvest.tiles.questions import IN_FULL, TILE_MARK, Asked
+from tileharvest.tiles.results import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.flat import FlatStart, flat_start
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
-    from tileharvest.walk.audit import Audit
     from tileharvest.walk.change_index import ChangeIndex, StoredIndex
     from tileharvest.walk.proof import Proof
+    from tileharvest.walk.walk import Audit
 
 _logger = logging.getLogger(__name__)
 

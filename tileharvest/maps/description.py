@@ -20,7 +20,7 @@ from tileharvest.maps.rates import Delay, parse_rate
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import DEEPEST, Template, is_template
 from tileharvest.maps.times import AUTO, Interval, QuietHours, parse_time
-from tileharvest.tiles.zones import Zone
+from tileharvest.tiles.grid import Zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from tileharvest.spiders.redirects import AskLater
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
 from tileharvest.tiles.outcomes import THERE, Outcome
-from tileharvest.tiles.questions import IN_FULL, ON_WALK
+from tileharvest.tiles.results import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
     OK,
     PASSING,
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.blocks import FoundBlock
-    from tileharvest.tiles.questions import Asked
-    from tileharvest.tiles.results import Step
+    from tileharvest.tiles.results import Asked, Step
     from tileharvest.tiles.verdict import NextStep, Verdict
     from tileharvest.tiles.versions import Version
 

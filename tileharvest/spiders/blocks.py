@@ -13,7 +13,7 @@ from scrapy.http import Response
 from tileharvest.history.blocks import FoundBlock, KnownBlock
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.tiles.block import Block, mask_of
-from tileharvest.tiles.questions import LATE, ON_WALK, Asked
+from tileharvest.tiles.results import LATE, ON_WALK, Asked
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from scrapy import Request, signals
 
 from tileharvest.errors import SiteError, TileHarvestError
-from tileharvest.harvest.sample import TILES, estimate, sample
+from tileharvest.harvest.plan import TILES, estimate, sample
 from tileharvest.harvest.walks import walk_over
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.spiders.fetch import answer_of

@@ -47,7 +47,7 @@ from tileharvest.spiders.settings import behave, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.questions import LATE, ON_WALK
+from tileharvest.tiles.results import LATE, ON_WALK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
-    from tileharvest.tiles.questions import Asked
+    from tileharvest.tiles.results import Asked
     from tileharvest.walk.decision import Decision
 
 FETCH: Final = 1

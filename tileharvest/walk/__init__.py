@@ -13,6 +13,6 @@ the law is
 
 - proved from the times in the history before it is used (`proof`),
 - used only below tiles that are trusted (`trust`),
-- checked by asking some of the skipped tiles (`audit`),
+- checked by asking some of the skipped tiles (`Audit`),
 - and put aside for a full walk every few days (`decision`).
 """

@@ -63,8 +63,8 @@ class LeaseMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         middleware = cls()
-        crawler.signals.connect(middleware.item_scraped, signals.item_scraped)
-        crawler.signals.connect(middleware.item_dropped, signals.item_dropped)
+        crawler.signals.connect(middleware.item_through, signals.item_scraped)
+        crawler.signals.connect(middleware.item_through, signals.item_dropped)
         crawler.signals.connect(middleware.item_error, signals.item_error)
         crawler.signals.connect(middleware.spider_error, signals.spider_error)
         return middleware
@@ -94,10 +94,7 @@ class LeaseMiddleware:
         if handed is not None:
             self._consumed(handed)
 
-    def item_scraped(self, response: Response | Failure | None) -> None:
-        self._item_through(response)
-
-    def item_dropped(self, response: Response | Failure | None) -> None:
+    def item_through(self, response: Response | Failure | None) -> None:
         self._item_through(response)
 
     def item_error(self, response: Response | Failure | None, failure: Failure) -> None:

@@ -206,22 +206,11 @@ class Scheduler(BaseScheduler):
         await self.told()
         return await self.queue.counts(self.segment, time.time())
 
-    async def failures(self) -> Sequence[Failure]:
-        """Returns the failures of the segment. Raises QueueError."""
-        return [one for one in await self.queue.failures() if one.segment == self.segment]
-
     def request_of(self, failure: Failure) -> Request | None:
         """Returns the request that has failed, or None if it cannot be read."""
         with suppress(CodecError):
             return self._writer.read(failure.body)
         return None
-
-    async def drop(self, failures: Sequence[Failure]) -> None:
-        """Removes failures from the failure list, after the queue has what was enqueued in their place. They
-        stay if the crawl ends before. Raises QueueError."""
-        await self.told()
-        if not self._crawl.is_ending:
-            await self.queue.take_up([one.id for one in failures], None, time.time())
 
     async def until_nothing_waits(self) -> None:
         """Returns when the queue knows of nothing to come, or when the crawl ends."""
@@ -275,18 +264,6 @@ class Scheduler(BaseScheduler):
         self._nothing_waits.set()
         if not self.is_open:
             return
-        try:
-            counts = await self._close_queue()
-        except QueueError as error:
-            self._crawl.end(error)
-            return
-        finally:
-            self.is_open = False
-        for name, value in counts.as_plain().items():
-            self._crawler.stats.set_value(f"scheduler/{name}", value)
-
-    async def _close_queue(self) -> Counts:
-        """Closes the queue, and returns what it holds by then. Raises QueueError."""
         if self._looking is not None:
             await cancel(self._looking)
         if self._timer is not None:
@@ -296,8 +273,7 @@ class Scheduler(BaseScheduler):
                 "what waited in memory was not made, and is not kept: %s", counted(lost, "request")
             )
         try:
-            if self._exchanging is not None:
-                await asyncio.wait([self._exchanging])
+            await self.told()
             for _, _, lease, _ in self._ready:
                 self._end(lease, "release")
             self._ready.clear()
@@ -309,8 +285,12 @@ class Scheduler(BaseScheduler):
                 await self.queue.exchange(entries, self._ended, None, time.time())
             counts = await self.queue.counts(self.segment, time.time())
             self.left_nothing = not counts.left and not lost
-            return counts
+            for name, value in counts.as_plain().items():
+                self._crawler.stats.set_value(f"scheduler/{name}", value)
+        except QueueError as error:
+            self._crawl.end(error)
         finally:
+            self.is_open = False
             await self.queue.close()
 
     # From requests to entries

@@ -527,9 +527,9 @@ class TileSpider(Spider):
         """Notes that tiles have failed whose blocks were given up, as each process that had leased them was
         killed. A kill in here leaves the blocks in the failure list."""
         scheduler = scheduler_of(self.crawler)
-        failures = [] if scheduler is None else await scheduler.failures()
-        if scheduler is None or not failures:
+        if scheduler is None:
             return
+        failures = [one for one in await scheduler.queue.failures() if one.segment == scheduler.segment]
         for failure in failures:
             request = scheduler.request_of(failure)
             if isinstance(request, BlockRequest):
@@ -537,7 +537,7 @@ class TileSpider(Spider):
                 without = request.block.only(~known.asked)
                 if without is not None:
                     await self.harvest.keep_failed(without, failure.reason)
-        await scheduler.drop(failures)
+        await scheduler.queue.take_up([one.id for one in failures], None, time())
 
     async def _settle(self, reason: str) -> None:
         """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises

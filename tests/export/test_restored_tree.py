@@ -129,35 +129,23 @@ def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_pa
         assert differs_by(tmp_path / "restored" / name, site / name) < 3
 
 
-def test_what_is_there_is_not_overwritten(shared_maps: Path, tmp_path: Path) -> None:
-    past = past_map(tmp_path, "alexjj")
+def test_nothing_is_overwritten_a_full_disk_leaves_nothing_and_images_that_are_lost_are_counted(
+    shared_maps: Path, tmp_path: Path
+) -> None:
+    past, day = past_map(tmp_path, "alexjj"), date(2016, 10, 6)
     site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    past.of_folder(site, date(2016, 10, 6))
-    before = files(site)
+    past.of_folder(site, day)
+    before = files(tmp_path)
     with pytest.raises(ConfigurationError, match="is there already: nothing was made"):
-        restored(past, date(2016, 10, 6), site)
-    assert files(site) == before
-    (tmp_path / "empty").mkdir()
-    assert restored(past, date(2016, 10, 6), tmp_path / "empty").tiles > 0
-
-
-def test_a_full_disk_leaves_nothing(shared_maps: Path, tmp_path: Path) -> None:
-    past = past_map(tmp_path, "alexjj")
-    past.of_folder(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
-    before = {one.name for one in tmp_path.iterdir()}
+        restored(past, day, site)
     with pytest.raises(TileHarvestError, match="the disk is full: free space, or write it elsewhere"):
-        restored(past, date(2016, 10, 6), tmp_path / "restored", most=2000)
-    assert {one.name for one in tmp_path.iterdir()} == before
-
-
-def test_images_that_cannot_be_read_are_counted(shared_maps: Path, tmp_path: Path) -> None:
-    past = past_map(tmp_path, "alexjj")
-    past.of_folder(published(shared_maps, "alexjj", 1, tmp_path / "site"), date(2016, 10, 6))
-    images = sorted((tmp_path / "tiles").glob("*/*.png"))
-    images[0].unlink()
-    told = restored(past, date(2016, 10, 6), tmp_path / "restored")
+        restored(past, day, tmp_path / "restored", most=2000)
+    assert files(tmp_path) == before
+    min((tmp_path / "tiles").glob("*/*.png")).unlink()
+    (tmp_path / "empty").mkdir()
+    told = restored(past, day, tmp_path / "empty")
     assert told.missing >= 1
-    assert len(files(tmp_path / "restored")) == told.tiles + len(told.files)
+    assert len(files(tmp_path / "empty")) == told.tiles + len(told.files)
 
 
 def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form(

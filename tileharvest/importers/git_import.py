@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.importers.commit_snapshot import CommitSnapshot, inside, no_map
@@ -21,38 +22,27 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import GitEntry
 
 
-class CommitDay(NamedTuple):
-    """A day on which the map was committed."""
-
-    day: date
-    commit: str
-    """The id of the day's last commit. Its files are those of the day."""
-    changes: Mapping[str, str | None]
-    """The ids of the files that the day's commits have changed, by paths from the top. None stands for a file
-    that was removed."""
-    commits: int
-    """The number of the day's commits."""
-
-
-def commit_days(commits: Iterable[Commit], zone: ZoneInfo, today: date) -> Iterator[CommitDay]:
-    """Yields the days of these commits, each with its last commit.
+def commit_days(commits: Iterable[Commit], zone: ZoneInfo, today: date) -> Iterator[tuple[date, Commit]]:
+    """Yields the days of these commits, each with its last commit, which has the changes of all commits of
+    the day.
 
     A commit counts for the day on which it was committed, in the map's time zone. A commit that is dated
     before the one that it follows, or after today, had a wrong clock. It counts for the nearest possible day.
     """
-    present: CommitDay | None = None
+    found: tuple[date, Commit] | None = None
     for commit in commits:
         day = min(commit.moment.astimezone(zone).date(), today)
-        if present is not None and day > present.day:
-            yield present
-            present = None
-        if present is None:
-            present = CommitDay(day, commit.id, commit.changes, 1)
+        if found is not None and day > found[0]:
+            yield found
+            found = None
+        if found is None:
+            found = day, commit
         else:
-            changes = {**present.changes, **commit.changes}
-            present = CommitDay(present.day, commit.id, changes, present.commits + 1)
-    if present is not None:
-        yield present
+            day, earlier = found
+            changes = {**earlier.changes, **commit.changes}
+            found = day, replace(commit, changes=changes, commits=earlier.commits + 1)
+    if found is not None:
+        yield found
 
 
 class GitSource:
@@ -107,30 +97,30 @@ class GitSource:
         ids: dict[str, str] = {}
         why: SiteError | None = None
         is_any = bool(done)
-        for one in commit_days(self._repository.commits(self._tip, paths), zone, today):
+        for day, commit in commit_days(self._repository.commits(self._tip, paths), zone, today):
             start = len(self._prefix)
             changes = {
-                path[start:]: id_ for path, id_ in one.changes.items() if path.startswith(self._prefix)
+                path[start:]: id_ for path, id_ in commit.changes.items() if path.startswith(self._prefix)
             }
             ids.update({path: id_ for path, id_ in changes.items() if id_ is not None})
             for path in [path for path, id_ in changes.items() if id_ is None]:
                 ids.pop(path, None)
-            is_new = done.get(one.day) != one.commit and (first is None or one.day >= first)
+            is_new = done.get(day) != commit.id and (first is None or day >= first)
             if changes and is_new:
-                snapshot = CommitSnapshot(one.commit, ids, self._repository)
+                snapshot = CommitSnapshot(commit.id, ids, self._repository)
                 try:
-                    record = await imported.add(snapshot, set(changes), one.day, one.commit)
+                    record = await imported.add(snapshot, set(changes), day, commit.id)
                 except LfsPointerError:
                     # All later commits have such pointers, too, so the import ends here.
                     raise
                 except SiteError as error:
                     why = error
                     if is_any or not isinstance(error, (UnrecognisedError, NoTilesError)):
-                        watch.left_out(one.day, str(error))
+                        watch.left_out(day, str(error))
                 else:
                     is_any = True
-                    watch.recorded(one.day, record)
-            watch.passed(one.commits)
+                    watch.recorded(day, record)
+            watch.passed(commit.commits)
         if not is_any:
             raise no_map(self._repository, self._tip, self._prefix, why)
 

@@ -75,6 +75,8 @@ class Commit:
     """When it was committed, in UTC."""
     changes: dict[str, str | None] = field(default_factory=dict)
     """The ids of the changed files' bytes by path. None stands for a file that was removed."""
+    commits: int = 1
+    """The number of commits whose changes it has."""
 
 
 class Repository:

@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.end_to_end.rendering import Rendering
-    from tests.fleet.workers import Fleet, Worker
+    from tests.fleet.workers import Fleet
     from tests.servers.misbehaving import Misbehaving, Received
-    from tests.servers.nginx import Nginx
 
 ON_THE_WAY: Final = 4
 """Requests at the most, when all three have said that they pause: the map's concurrency."""
 LEASE: Final = 10.0
 """Seconds. On a busy machine a worker may come late to extend a lease, but not that late."""
-SETTINGS: Final = {"LEASE_SECONDS": LEASE, "LOG_LEVEL": "DEBUG"}
 RATE: Final = 30
 """Requests per second."""
 
@@ -35,12 +33,6 @@ def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
     """Runs a command as from another terminal. Returns what it wrote."""
     monkeypatch.setenv("REDIS_URL", fleet.redis_url)
     return fleet.project.scrapy(*words).stdout
-
-
-def start(fleet: Fleet, server: Misbehaving | Nginx, rate: int) -> list[Worker]:
-    fleet.settings |= SETTINGS
-    fleet.describe(server.url, requests_per_second=rate)
-    return fleet.start_several(3)
 
 
 def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
@@ -56,7 +48,9 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     def received() -> list[Received]:
         return [one for one in site.received if one.path.endswith(".png")]
 
-    workers = start(fleet, site, RATE)
+    fleet.settings |= {"LEASE_SECONDS": LEASE, "LOG_LEVEL": "DEBUG"}
+    fleet.describe(site.url, requests_per_second=RATE)
+    workers = fleet.start_several(3)
     fleet.await_until(lambda: gate.is_reached and len(fleet.known()) == 3)
     assert "requests on the way finish, no further one starts" in tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))

@@ -186,17 +186,26 @@ async def controls_for_all(
 ) -> tuple[dict[str, Controls], list[QueueError]]:
     """Returns the orders that hold for each of these queues now, and the errors of those that could not be
     asked. A queue that does not exist has no orders, and is not made."""
-    if not is_shared(settings):
-        return await _local_controls(settings, names)
-    from tileharvest.queue.redis.queue import notes_of, prefix_of  # noqa: PLC0415
+    found = dict.fromkeys(names, Controls())
+    errors: list[QueueError] = []
+    if is_shared(settings):
+        from tileharvest.queue.redis.queue import notes_of, prefix_of  # noqa: PLC0415
 
-    try:
         prefixes = [prefix_of(name) for name in names]
-        async with _redis_link(settings, "the queues", _PATIENCE) as link:
-            notes = await link.attempt(lambda client: notes_of(client, prefixes))
-    except QueueError as error:
-        return {}, [error]
-    return {name: Controls.read(found) for name, found in zip(names, notes, strict=True)}, []
+        try:
+            async with _redis_link(settings, "the queues", _PATIENCE) as link:
+                notes = await link.attempt(lambda client: notes_of(client, prefixes))
+        except QueueError as error:
+            return {}, [error]
+        return {name: Controls.read(one) for name, one in zip(names, notes, strict=True)}, []
+    for name in filter(lambda one: has_queue(settings, one), names):
+        try:
+            async with open_beside(settings, name) as queue:
+                found[name] = Controls.read(await queue.notes())
+        except QueueError as error:
+            del found[name]
+            errors.append(error)
+    return found, errors
 
 
 async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[str, Sequence[Worker]]:
@@ -214,23 +223,6 @@ def _redis_link(settings: BaseSettings, what: str, patience: float) -> RedisLink
     from tileharvest.queue.redis.link import RedisLink, connection_parameters  # noqa: PLC0415
 
     return RedisLink(connection_parameters(settings), what, patience)
-
-
-async def _local_controls(
-    settings: BaseSettings, names: Sequence[str]
-) -> tuple[dict[str, Controls], list[QueueError]]:
-    """Returns what `controls_for_all` does, for queues in files."""
-    found = dict.fromkeys(names, Controls())
-    errors: list[QueueError] = []
-    for name in names:
-        try:
-            if has_queue(settings, name):
-                async with open_beside(settings, name) as queue:
-                    found[name] = Controls.read(await queue.notes())
-        except QueueError as error:
-            del found[name]
-            errors.append(error)
-    return found, errors
 
 
 async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:

@@ -12,10 +12,8 @@ import pytest
 from PIL import Image
 
 from tests.renderers.sites import PAGE, PublishedSite
-from tests.servers.side_view import SIDE_VIEW
 from tileharvest.demo.forms import FORMS, Form
 from tileharvest.demo.publication import publish
-from tileharvest.demo.pyramid import FROM_ABOVE
 from tileharvest.demo.sprites import MATERIALS
 from tileharvest.demo.world import landscape
 from tileharvest.maps.description import MapDescription
@@ -23,8 +21,8 @@ from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.layers import Layer
 
 FIRST_DAY = date(2026, 11, 18)
-ALL = (*FORMS.values(), SIDE_VIEW)
-SEEN_FROM_ABOVE = [form for form in ALL if form.cut.view is FROM_ABOVE]
+ALL = tuple(FORMS.values())
+SEEN_FROM_ABOVE = [form for form in ALL if form.cut.is_from_above]
 SCALE = 8
 """The blocks of the world along the edge of one of the island's blocks, for renderers that look from
 above."""

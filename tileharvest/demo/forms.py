@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from PIL import Image
 
 from tileharvest.demo.painter import SCALE
-from tileharvest.demo.pyramid import FROM_ABOVE, TILE_SIDE, Cut
+from tileharvest.demo.pyramid import TILE_SIDE, Cut
 from tileharvest.demo.world import SPAWN
 
 if TYPE_CHECKING:
@@ -116,28 +116,22 @@ class MapcrafterForm(SquareForm):
     renderer = "mapcrafter"
     folder = "map_island/tl"
     first_digit = 1
-    view: ClassVar[str] = "isometric"
-    tile_width: ClassVar[int] = 1
-    """In chunks, which are 16 blocks wide. An isometric tile shows two of them side by side."""
-    tile_size: ClassVar[int | list[int]] = TILE_SIDE
-    tiles_down: ClassVar[int] = 6
-    """How many tiles the map is moved down. Unmoved, the sea would be drawn 12 * (256 - 64) pixels below its
-    middle."""
 
     def files(self, depth: int, drawn_at: int, tiles: Tiles) -> dict[str, str]:
         described = {
             "imageFormat": "png",
             "lastRendered": [drawn_at, 0, 0, 0],
             "maxZoom": depth,
-            "renderView": self.view,
+            "renderView": "isometric",
             "rotations": [0],
             "textureSize": 12,
             "tileSetGroup": "island",
-            "tileSize": self.tile_size,
+            "tileSize": TILE_SIDE,
             "worldName": "island",
         }
-        offsets = [[0, self.tiles_down]] * 4
-        group = {"maxZoom": depth, "tileOffsets": offsets, "tileWidth": self.tile_width}
+        # The map is moved six tiles down. Unmoved, the sea would be drawn 12 * (256 - 64) pixels below its
+        # middle.
+        group = {"maxZoom": depth, "tileOffsets": [[0, 6]] * 4, "tileWidth": 1}
         maps, groups = {"map_island": described}, {"island": group}
         config = {"maps": maps, "mapsOrder": ["map_island"], "tileSetGroups": groups}
         return {
@@ -150,7 +144,7 @@ class SquaremapForm(Form):
     """squaremap."""
 
     renderer = "squaremap"
-    cut = Cut(size=(512, 512), zooms=4, view=FROM_ABOVE)
+    cut = Cut(size=(512, 512), zooms=4, is_from_above=True)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -171,7 +165,7 @@ class Pl3xMapForm(Form):
     """Pl3xMap."""
 
     renderer = "pl3xmap"
-    cut = Cut(size=(512, 512), zooms=4, view=FROM_ABOVE)
+    cut = Cut(size=(512, 512), zooms=4, is_from_above=True)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -194,7 +188,7 @@ class BlueMapForm(Form):
     """BlueMap 5, of low resolution."""
 
     renderer = "bluemap"
-    cut = Cut(size=(500, 500), factor=5, zooms=3, view=FROM_ABOVE)
+    cut = Cut(size=(500, 500), factor=5, zooms=3, is_from_above=True)
     folder = "maps"
 
     def path(self, tile: Tile, depth: int) -> str:
@@ -229,7 +223,7 @@ class UnminedForm(Form):
     """uNmINeD. A block is a pixel at its zoom 0, which is the deepest one."""
 
     renderer = "unmined"
-    cut = Cut(size=(256, 256), zooms=4, view=FROM_ABOVE)
+    cut = Cut(size=(256, 256), zooms=4, is_from_above=True)
     folder = "tiles"
 
     def path(self, tile: Tile, depth: int) -> str:

@@ -9,7 +9,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image
 
@@ -18,27 +18,15 @@ from tileharvest.demo.world import DEPTHS, SAVED_AGAIN, landscape
 from tileharvest.tiles.grid import Tile, first_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Sequence
 
     from tileharvest.demo.painter import Box, Drawing
-    from tileharvest.demo.world import Landscape, Place
     from tileharvest.tiles.layers import Size
 
 TILE_SIDE: Final = 384
 """Pixels along an edge, as Overviewer's tiles have."""
 _COMPRESSION: Final = 4
 """zlib's level. The best level takes four times as long and makes the file a tenth smaller."""
-
-
-class View(NamedTuple):
-    """The direction from which a landscape is drawn."""
-
-    drawing: Callable[[Landscape], Drawing]
-    box: Callable[[Collection[Place]], Box]
-
-
-ASLANT: Final = View(painted_aslant, aslant_box)
-FROM_ABOVE: Final = View(painted_from_above, box_from_above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +40,8 @@ class Cut:
     zooms: int | None = None
     """The number of zooms. None: the map is a square around its middle, which becomes deeper as the world
     grows."""
-    view: View = ASLANT
+    is_from_above: bool = False
+    """Whether the landscape is drawn from straight above, or from above and aside."""
     right: int = 0
     down: int = 0
     """`right` and `down` are the pixels from the origin of columns and rows to the middle of the map:
@@ -125,15 +114,16 @@ def whole_map(day: int, cut: Cut) -> DrawnTile:
 
 
 @lru_cache(maxsize=3)
-def _drawing(day: int, view: View) -> Drawing:
+def _drawing(day: int, *, is_from_above: bool) -> Drawing:
     """Returns the picture of a day, which several renderers cut into tiles of several sizes."""
-    return view.drawing(landscape(day))
+    return painted_from_above(landscape(day)) if is_from_above else painted_aslant(landscape(day))
 
 
 def _deepest(day: int, before: Tiles, cut: Cut) -> dict[Tile, DrawnTile]:
-    image, left, upper = _drawing(day, cut.view)
+    image, left, upper = _drawing(day, is_from_above=cut.is_from_above)
     saved_again = SAVED_AGAIN.get(day)
-    drawn_again = {tile for tile, _ in cut.around(cut.view.box(saved_again))} if saved_again else set()
+    box_of = box_from_above if cut.is_from_above else aslant_box
+    drawn_again = {tile for tile, _ in cut.around(box_of(saved_again))} if saved_again else set()
     tiles = {}
     for tile, (x, y) in cut.around((left, upper, left + image.width, upper + image.height)):
         # What is cut out beyond the edges of the drawing is transparent.

@@ -94,10 +94,6 @@ def test_other_zooms_are_walked_in_full_first(history: History) -> None:
     assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
 
 
-def test_growth_alone_is_no_reason_to_walk_in_full(history: History) -> None:
-    assert on(history, harvested(history), LATER, {LAYER: 4}).is_pruned
-
-
 def test_a_map_that_was_never_harvested_is_walked_in_full(history: History) -> None:
     walk = on(history, described(), LATER, {})
     assert (walk.is_pruned, walk.in_short, walk.reason) == (False, "full", "")

@@ -41,17 +41,6 @@ def settings(tmp_path) -> Settings:
     return found
 
 
-def test_the_setting_names_the_resolver(settings):
-    settings.set("SEGMENT", "week")
-    assert segment_resolver(settings, None, BERLIN, STARTED).segment_at(None, STARTED).name == "2026-W47"
-
-
-def test_the_argument_goes_before_the_setting(settings):
-    resolver = segment_resolver(settings, "hour", BERLIN, STARTED)
-    # In Berlin it is half past midnight of the next day.
-    assert resolver.segment_at(None, STARTED).name == "2026-11-20T23Z"
-
-
 def test_a_users_own_class_decides_by_request_and_time(settings):
     settings.set("SEGMENT_RESOLVER", ByMethod)
     resolver = segment_resolver(settings, None, BERLIN, STARTED)
@@ -60,11 +49,6 @@ def test_a_users_own_class_decides_by_request_and_time(settings):
         for method in ("HEAD", "GET")
     ]
     assert names == ["for-ever", "start-2330"]
-
-
-def test_the_argument_goes_before_a_users_own_class(settings):
-    settings.set("SEGMENT_RESOLVER", ByMethod)
-    assert segment_resolver(settings, "day", BERLIN, STARTED).segment_at(None, STARTED).name == "2026-11-21"
 
 
 def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):

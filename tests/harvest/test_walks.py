@@ -10,23 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from tests.history import making, pyramid
-from tests.history.making import began, ended, record
 from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
-from tileharvest.harvest.walks import LayerWalk, Walks, kept_in_words
-from tileharvest.history.database import History
+from tileharvest.harvest.walks import kept_in_words
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile, Zone
-from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import ON_WALK, Step, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.decision import Decision, Decisions
-from tileharvest.walk.walk import LEAST_AUDITED, Walk
+from tileharvest.walk.walk import LEAST_AUDITED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -149,37 +142,6 @@ def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
     tops = [TileResult(LAYER, tile, Outcome.IGNORED, step=step) for tile, step in steps.items()]
     harvest(tmp_path, [*tops, *first(DEEPEST)], zooms=(0, 0))
     assert set(to_audit(tmp_path, zooms=(0, 0))) == set(DEEPEST)
-
-
-def test_what_is_deeper_than_the_walk_may_go_is_not_audited(tmp_path: Path) -> None:
-    """It is there, and nobody has ever asked for it: it would pass for a tile that was added."""
-    keys: dict[str, Any] = {"walk": "pruned", "zooms": (-1, -1)}
-    harvest(tmp_path, first(FIRST_LEVEL), **keys)
-    assert to_audit(tmp_path, **keys) == []
-
-
-def test_audit_asks_for_all_places_beside_a_known_tile_though_what_is_above_them_is_not_kept(
-    tmp_path: Path,
-) -> None:
-    """One may have been added there; of the other places at zooms that are not kept nobody asks."""
-    with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
-        ended(pyramid.first_harvest(history))
-        harvest = began(history, making.LATER)
-        record(harvest, [pyramid.skipping(pyramid.UPPER)])
-        site_layer = Layer(
-            making.LAYER, Pyramid(3), "png", QuadtreeAddresses("http://map.example.net/day", 3, "png")
-        )
-        pruned = Decision(is_pruned=True, reason="proved")
-        description = MapDescription(name="world", url="http://map.example.net/", zooms=(0, 0))
-        walks = Walks(
-            harvest,
-            description,
-            {making.LAYER: LayerWalk(site_layer, Walk(Pyramid(3), (0, 0)))},
-            Decisions({making.LAYER: pruned}),
-            {},
-        )
-        (audit,) = asyncio.run(walks.to_audit(making.LAYER))
-    assert set(audit.tiles) == set(making.D.children())
 
 
 def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:

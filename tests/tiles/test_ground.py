@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import product
+from math import floor
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.ground import Ground
-from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.ground import Ground, Rectangle
+from tileharvest.tiles.projection import ON_GRID, Projection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CENTRES = st.integers(-200, 200).map(lambda number: 2 * number + 1)
 ABOVE = Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
@@ -21,23 +29,6 @@ ASLANT = Projection((0.0625, 0, 0.0625, -1), (0.03125, 0.0625, -0.03125, -16))
 def test_the_tiles_of_what_tiles_cover_are_these_tiles(x: int, y: int, factor: int, zoom: int) -> None:
     area = TileRange.of(Tile(zoom, x << -zoom, y << -zoom)).wider(2)
     assert Ground.of(area, factor).tiles(zoom, factor) == area
-
-
-def test_a_tile_covers_its_reach_on_each_side() -> None:
-    assert Ground.of(TileRange.of(Tile(-2, 4, -12))) == Ground(0, -16, 8, -8)
-
-
-def test_a_rectangle_within_a_tile_has_that_tile_of_each_zoom() -> None:
-    ground = Ground(0.5, 0.5, 1.5, 1.5)
-    assert [ground.tiles(zoom) for zoom in (0, -1)] == [
-        TileRange.of(Tile(0, 1, 1)),
-        TileRange.of(Tile(-1, 2, 2)),
-    ]
-
-
-def test_pixels_are_counted_from_the_upper_left_corner_of_the_tiles() -> None:
-    # A tile of 384 pixels is two grid units wide.
-    assert Ground(0.5, 0.5, 1.0, 1.75).pixels(0, (384, 384)) == (96, 48, 192, 288)
 
 
 def test_pixels_go_on_over_the_edge_of_a_tile() -> None:
@@ -75,3 +66,41 @@ def test_all_of_a_rectangle_of_the_world_lies_in_that_of_the_picture() -> None:
         x, y = ASLANT.point_of(*corner)
         assert ground.west <= x <= ground.east
         assert ground.south <= y <= ground.north
+
+
+TOP_DOWN = Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+SLANTED = projection_of(384, 0)
+SOME = Rectangle(13, 77, -40, 9)
+
+
+def points(rectangle: Rectangle) -> Iterator[tuple[float, float]]:
+    """A raster of places inside, three to a block."""
+    east = range(int(3 * rectangle.east_from), int(3 * rectangle.east_to))
+    south = range(int(3 * rectangle.south_from), int(3 * rectangle.south_to))
+    return product(((n + 0.5) / 3 for n in east), ((n + 0.5) / 3 for n in south))
+
+
+@pytest.mark.parametrize("projection", [TOP_DOWN, SLANTED, ON_GRID])
+@pytest.mark.parametrize(("zoom", "factor"), [(0, 2), (-1, 2), (-3, 2), (-1, 5)])
+def test_the_tiles_that_show_it_are_those_on_which_its_points_are_drawn(
+    projection: Projection, zoom: int, factor: int
+) -> None:
+    side = 2 * factor**-zoom
+    drawn = (projection.point_of(*point) for point in points(SOME))
+    wanted = {Tile.at(zoom, floor(x / side), floor(-y / side)) for x, y in drawn}
+    around = SOME.ground(projection).tiles(zoom, factor)
+    assert wanted == {tile for tile in around if SOME.is_on(tile, projection, factor)}
+
+
+def test_a_tile_that_it_only_touches_does_not_show_it() -> None:
+    chunk = Rectangle(0, 16, 0, 16)
+    assert [str(tile) for tile in chunk.ground(TOP_DOWN).tiles(0)] == ["0_1_-1"]
+    assert not chunk.is_on(Tile(0, 3, -1), TOP_DOWN)
+
+
+@pytest.mark.parametrize(
+    "edges", [(1, 1, 0, 5), (0, 5, 3, 2), (0, float("nan"), 0, 1), (0, float("inf"), 0, 1)]
+)
+def test_what_has_no_ground_is_refused(edges: tuple[float, float, float, float]) -> None:
+    with pytest.raises(ValueError, match="no rectangle"):
+        Rectangle(*edges)

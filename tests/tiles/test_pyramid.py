@@ -10,12 +10,6 @@ from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 SEED = Tile.at(-3, 0, 0)
 
 
-def test_of_a_depth_alone_it_is_the_square_around_the_origin() -> None:
-    pyramid = Pyramid(4)
-    assert pyramid.range_at(0) == TileRange.whole(4, 0)
-    assert not pyramid.is_endless
-
-
 def test_within_an_area_nothing_outside_is_named() -> None:
     """Such as the bounds of a weather map: 3 x 1 deepest tiles, which lie below 2 x 1 coarser ones."""
     pyramid = Pyramid(2, area=TileRange.between(Tile.at(0, 1, 0), Tile.at(0, 3, 0)))
@@ -38,13 +32,6 @@ def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around(stride: int
     steps = range(-stride, stride + 1)
     assert places == {(x, y) for x in steps for y in steps} - {(0, 0)}
     assert len(pyramid.children(SEED)) == 4
-
-
-def test_an_endless_layer_by_fives_has_all_its_children_within() -> None:
-    seed = Tile.at(-2, -7, 3)
-    pyramid = Pyramid.endless(3, (seed,), factor=5)
-    assert len(pyramid.children(seed)) == 25
-    assert all(child in pyramid.range_at(-1) for child in pyramid.children(seed))
 
 
 @pytest.mark.parametrize(

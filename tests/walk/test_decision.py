@@ -47,12 +47,10 @@ def test_decision_tells_what_was_found_wrong():
     assert "tile 0_1_1 had changed" in decision.reason
 
 
-def test_of_one_zoom_a_share_is_asked_unless_all_is() -> None:
+def test_of_one_zoom_a_share_is_asked() -> None:
     decisions = Decisions({"zoom11": decide("auto", None, TODAY, TODAY, 7, "nobody says so")})
     shared = decisions.sharing(decisions.layers, 7)
     assert (decisions.kind, shared.kind, shared.in_short) == ("full", "share", "share")
     assert shared.layers["zoom11"].in_words == (
         "share: of the empty places of its only zoom a share is asked, all of them within 7 days"
     )
-    assert shared.in_full().layers["zoom11"].in_words == "full: every place of its only zoom is asked"
-    assert decisions.in_full() == decisions

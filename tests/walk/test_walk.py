@@ -179,19 +179,6 @@ def test_without_an_edge_the_walk_goes_on_from_tile_to_tile() -> None:
     assert asked_of(ENDLESS, set()) == [SEED]
 
 
-def test_only_the_top_of_an_endless_layer_is_asked_sideways() -> None:
-    assert ENDLESS.beside(Tile.at(-1, 0, 0), Outcome.IGNORED, known=True) == ()
-    assert not Walk(Pyramid(3)).goes_sideways
-
-
-def test_zones_say_themselves_how_far_an_endless_layer_is_walked() -> None:
-    zone = Zone(center=(0, 0), width=4, height=4, zoom=0)
-    walk = Walk(Pyramid.endless(3, (SEED,)), None, (zone,))
-    assert not walk.goes_sideways
-    assert {(tile.column, tile.row) for tile in walk.start()} == {(x, y) for x in (-1, 0) for y in (-1, 0)}
-    assert walk.start_size == 4
-
-
 def test_where_tiles_nest_by_fives_a_walk_goes_down_by_25() -> None:
     tile = Tile.at(-1, -3, 2)
     walk = Walk(Pyramid.endless(3, (tile.parent(5),), factor=5))

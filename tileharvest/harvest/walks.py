@@ -124,8 +124,6 @@ class Walks:
                 if one.change_index is not None and name in indexes
             }
             decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
-            is_all = all(one.is_all for one in flat.values())
-            decided = decided.in_full() if is_all else decided.sharing(flat, description.full_every)
             return note(decided, decided.kind)
 
         if record.is_pushed:
@@ -139,7 +137,9 @@ class Walks:
                         blocks = walk.start_blocks(name)
                         flat[name] = flat_start(blocks, earlier, day, description.full_every)
             records = history.read(lambda _: WalkRecords.read(history, description.name))
-            decided = next_walks(records, description, depths, day, doubt)
+            # If no block is left out, it is a full harvest.
+            shared = [] if all(one.is_all for one in flat.values()) else flat
+            decided = next_walks(records, description, depths, day, doubt, shared)
             decisions = history.write(lambda _: rely_on_indexes(decided))
         return cls(record, description, layers, decisions, flat)
 
@@ -307,11 +307,13 @@ def next_walks(
     depths: Mapping[str, int],
     today: date,
     doubt: str | None = None,
+    shared: Iterable[str] | None = None,
 ) -> Decisions:
     """Returns how a harvest that begins on that day, in the map's time zone, walks each layer.
 
     `depths` are by layer. Commands give the depths of the last harvest, because only a harvest asks the site.
-    `doubt` is the renderer's reason against a pruned walk, if it has one.
+    `doubt` is the renderer's reason against a pruned walk, if it has one. `shared` are the layers of one zoom
+    of which empty blocks are left out; None if only the last harvest tells.
     """
     name, wish, every = description.name, description.walk, description.full_every
     known = records.proofs.get(name, {})
@@ -322,10 +324,12 @@ def next_walks(
     decisions = Decisions(
         {one: decide(wish, known.get(one), day, today, every, doubt, indexes.get(one)) for one in depths}
     )
-    # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by other
-    # renderers have no edge, or four tiles.
-    is_known = wish != "full" and day is not None and description.git is None and is_plain(description)
-    return decisions.sharing([one for one in depths if is_known and depths[one] == 1], every)
+    if shared is None:
+        # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by
+        # other renderers have no edge, or four tiles.
+        is_known = wish != "full" and day is not None and description.git is None and is_plain(description)
+        shared = [one for one in depths if is_known and depths[one] == 1]
+    return decisions.sharing(shared, every)
 
 
 def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:

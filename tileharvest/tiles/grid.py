@@ -122,12 +122,6 @@ class Tile(msgspec.Struct, frozen=True, order=True):
         share = factor**levels
         return Tile.at(self.zoom - levels, self.column // share, self.row // share)
 
-    def block(self, levels: int) -> tuple[int, int]:
-        """Returns column and row of the ancestor `levels` levels up, for the factor 2. Here rows are counted
-        upwards. All tiles of one zoom below the same ancestor have the same block."""
-        bits = 1 - self.zoom + levels
-        return self.x >> bits, self.y >> bits
-
 
 def first_level(depth: int) -> tuple[Tile, ...]:
     """Returns the four tiles whose paths have one digit, in the order of the digits.

@@ -97,16 +97,6 @@ class Decisions(NamedTuple):
         shared = {name: self.layers[name]._replace(reason=reason, is_share=True) for name in names}
         return Decisions(self.layers | shared)
 
-    def in_full(self) -> Decisions:
-        """Returns the decisions for a harvest that leaves out no empty place."""
-        reason = "every place of its only zoom is asked"
-        return Decisions(
-            {
-                name: one._replace(reason=reason, is_share=False) if one.is_share else one
-                for name, one in self.layers.items()
-            }
-        )
-
     @property
     def kind(self) -> str:
         """The walk of the harvest as a whole, as the history notes it: `share`, `pruned` or `full`."""

@@ -50,7 +50,7 @@ class TileCountGuard:
         """`most` is the most tiles of the layer. `found` is how many tiles the processes of this harvest have
         found before. `alike` is None for a layer that may have the same image everywhere."""
         self.most, self._found, self._limit = most, found, alike
-        self._alike: Counter[tuple[str, int, tuple[int, int]]] = Counter()
+        self._alike: Counter[tuple[str, Tile]] = Counter()
 
     def add(self, tiles: int) -> str | None:
         """Counts tiles that are there. Returns why the layer seems to have no end, or None."""
@@ -66,7 +66,7 @@ class TileCountGuard:
         limit = self._limit
         if limit is None:
             return None
-        key = sha1, tile.zoom, tile.block(limit.levels)
+        key = sha1, tile.ancestor(limit.levels)
         if key in self._alike or len(self._alike) < _REMEMBERED:
             self._alike[key] += 1
         else:

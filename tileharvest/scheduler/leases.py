@@ -15,8 +15,6 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -132,10 +130,10 @@ class Errback:
     """The errback of a request that has been handed to the engine. It calls the request's own one, and ends
     the lease. No spider middleware sees what an errback yields when a request could not be downloaded."""
 
-    def __init__(self, scheduler: Scheduler, handed: Handed, own: Callable[[Failure], Any] | None) -> None:
+    def __init__(self, scheduler: Scheduler, handed: Handed, request: Request) -> None:
         self._scheduler = scheduler
         self._handed = handed
-        self.own = own
+        self.own = request.errback
 
     def __call__(self, failure: Failure) -> Any:
         is_of_answer, self._handed.is_at_spider = self._handed.is_at_spider, True

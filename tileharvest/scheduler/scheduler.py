@@ -353,7 +353,7 @@ class Scheduler(BaseScheduler):
             return None
         _, _, lease, request = heappop(self._ready)
         handed = self._handed[lease.id, lease.attempt] = Handed(lease)
-        request.errback = Errback(self, handed, request.errback)
+        request.errback = Errback(self, handed, request)
         if len(self._ready) <= self._scheduling.ahead // 2:
             self._look_again()
         return request

@@ -30,8 +30,7 @@ class Renderer(Protocol):
 
     A renderer promises two things. A harvest may rely on a probe as long as the harvest runs, and two probes
     of a site that has not changed say the same. And a probe costs the site's owner next to nothing: it asks
-    for a few small files, and for a tile only if the site has no configuration, or one that does not tell the
-    depth.
+    for a few small files, and for a tile only if these do not tell the depth.
 
     `tests/renderers/test_port.py` checks this for every renderer.
     """

@@ -28,7 +28,7 @@ from tileharvest.pictures.pixels import UNREADABLE, decoded
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
-from tileharvest.renderers.site import INDEX, Fetched, Site, path_of
+from tileharvest.renderers.site import Fetched, Site, path_of
 from tileharvest.tiles.grid import first_level
 from tileharvest.tiles.pyramid import EVERYWHERE
 
@@ -308,7 +308,6 @@ def _path(folder: Path, url: str, page: str) -> Path | None:
     path = path_of(url, page)
     if path is None:
         return None
-    path = f"{path}{INDEX}" if path.endswith("/") or not path else path
     parts = PurePosixPath(path).parts
     # No address of a site may lead to another place on this computer.
     if ".." in parts or path.startswith("/") or "\0" in path or "\\" in path:

@@ -13,7 +13,7 @@ from tileharvest.errors import SiteError, program
 from tileharvest.harvest.walks import LayerWalk, walk_over
 from tileharvest.history.site_files import SiteFile
 from tileharvest.renderers.registry import RENDERERS, probe, renderer_named
-from tileharvest.renderers.site import INDEX, Fetched, UnrecognisedError, path_of
+from tileharvest.renderers.site import Fetched, UnrecognisedError, path_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.results import TileResult
@@ -163,7 +163,6 @@ class SnapshotSite:
             path = path_of(url, description.page)
             if path is None:
                 return Fetched(404, b"", url)
-            path = f"{path}{INDEX}" if path.endswith("/") or not path else path
             looked_at.add(path)
             if path not in snapshot:
                 return Fetched(404, b"", url)
@@ -178,7 +177,9 @@ class SnapshotSite:
             site = await probing(description, fetch)
         except UnrecognisedError:
             # The renderer's own words are about a site and its address, and no site was asked.
-            strange = ", ".join(sorted(path for path in looked_at if path in snapshot and path != INDEX))
+            strange = ", ".join(
+                sorted(path for path in looked_at if path in snapshot and path != "index.html")
+            )
             why = f"no renderer writes {strange} as it is there" if strange else NO_SIGN
             raise UnrecognisedError(why) from None
         sized = [_sized(layer, snapshot, description.page) for layer in site.layers]

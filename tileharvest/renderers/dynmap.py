@@ -72,10 +72,6 @@ class _Urls(msgspec.Struct):
     tiles: Text = "tiles/"
 
 
-class _Addresses(msgspec.Struct):
-    url: _Urls = msgspec.field(default_factory=_Urls)
-
-
 class _Center(msgspec.Struct):
     x: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0.0
     y: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = _SEA
@@ -278,7 +274,7 @@ def _projection(matrix: list[float], size: int) -> Projection:
 
 def _parse_addresses(text: str, url: str) -> _Urls:
     with as_written(url, "Dynmap"):
-        urls = converted(read_script(text, _VARIABLE), _Addresses).url
+        urls = converted(converted(read_script(text, _VARIABLE), dict[str, Any]).get("url", {}), _Urls)
     # Dynmap's page puts the present time there (`formatUrl` of `map.js`). For the configuration any number
     # will do.
     return _Urls(urls.configuration.replace("{timestamp}", "0"), urls.tiles)

@@ -95,18 +95,25 @@ class _WorldSettings(msgspec.Struct):
     center: Place = Place()
 
 
-class RegionRenderer(Renderer):
-    """A renderer of such maps.
+class Squaremap(Renderer):
+    """squaremap. Each world is a layer, such as `minecraft_overworld`.
 
-    When the renderer saves a region, it writes the tiles of all levels, the deepest first. So no parent is
-    older than a tile below it.
+    When it saves a region, it writes the tiles of all levels, the deepest first (`Image.java`). So no parent
+    is older than a tile below it.
     """
 
+    name = "squaremap"
+    title = "squaremap"
     files = (SETTINGS_FILE,)
+    sign = f"{SETTINGS_FILE} with 'worlds'"
     doubt = None
-    step: ClassVar[int]
+    step: ClassVar[int] = 1
     """What the site's number of a level gains from one level to the next deeper one: 1 or -1. The least
     number is 0."""
+
+    def recognises(self, page: str) -> bool:
+        # Pl3xMap's page names squaremap, too, among other programs, but writes it SquareMap.
+        return any(sign in page for sign in ('content="squaremap"', "jpenilla/squaremap", "/Squaremap.js"))
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut
@@ -192,22 +199,9 @@ class RegionRenderer(Renderer):
         )
 
 
-class Squaremap(RegionRenderer):
-    """squaremap. Each world is a layer, such as `minecraft_overworld`. Its `Image.java` writes the tiles."""
-
-    name = "squaremap"
-    title = "squaremap"
-    sign = f"{SETTINGS_FILE} with 'worlds'"
-    step = 1
-
-    def recognises(self, page: str) -> bool:
-        # Pl3xMap's page names squaremap, too, among other programs, but writes it SquareMap.
-        return any(sign in page for sign in ('content="squaremap"', "jpenilla/squaremap", "/Squaremap.js"))
-
-
-class Pl3xMap(RegionRenderer):
+class Pl3xMap(Squaremap):
     """Pl3xMap. Each renderer of a world is a layer, such as `minecraft-overworld/basic`. Its `TileImage.java`
-    writes the tiles.
+    writes the tiles, in the same order.
 
     Pl3xMap writes both settings files anew each second, and the first one names who is online. So the
     validators of these files tell nothing, and the files are read in full each time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -45,14 +45,12 @@ Fetch = Callable[[str, str], Awaitable[Fetched]]
 answer at all."""
 
 
-INDEX: Final = "index.html"
-"""The file that a web server sends for a folder."""
-
-
 def path_of(url: str, page: str) -> str | None:
-    """Returns the path of an address below the map's page, or None for any other address."""
+    """Returns the path of the file at an address below the map's page, or None for any other address. Of a
+    folder a web server sends the file `index.html`."""
     plain = url.partition("#")[0].partition("?")[0]
-    return unquote(plain.removeprefix(page)) if plain.startswith(page) else None
+    path = unquote(plain.removeprefix(page)) if plain.startswith(page) else None
+    return f"{path}index.html" if path is not None and (path.endswith("/") or not path) else path
 
 
 class UnrecognisedError(SiteError):

@@ -199,28 +199,22 @@ class Recorded(NamedTuple):
     harvest: int
 
 
-class Claim(NamedTuple):
-    """A later harvest that asked for every tile. A tile without a version of it was as before on its day."""
-
-    harvest: int
-    day: date
-
-
-def with_day(around: Sequence[Recorded], new: Recorded, claim: Claim | None) -> list[Recorded]:
+def with_day(around: Sequence[Recorded], new: Recorded, claim: tuple[int, date] | None) -> list[Recorded]:
     """Returns the versions that a tile has in place of `around` if `new` is its state on the imported day.
 
     `around` are, in their order, the last version before that day, that of the day, and the first one after
-    it, as far as they exist. `claim` is the first later harvest that asked for every tile. If it has recorded
-    no version, it saw what the history has shown until now. A state that equals the one before it makes no
-    version. Of equal ones the latest validator is kept. Pure.
+    it, as far as they exist. `claim` is the first later harvest that asked for every tile, and its day. If it
+    has recorded no version, it saw what the history has shown until now. A state that equals the one before
+    it makes no version. Of equal ones the latest validator is kept. Pure.
     """
     day = new.version.day
     shown = [one.version for one in around if one.version.day <= day]
     after = [one for one in around if one.version.day > day]
     states = [new]
-    if claim is not None and not (after and after[0].version.day <= claim.day):
-        seen = replace(shown[-1], day=claim.day) if shown else Version(claim.day, None)
-        states.append(Recorded(seen, claim.harvest))
+    if claim is not None and not (after and after[0].version.day <= claim[1]):
+        harvest, its_day = claim
+        seen = replace(shown[-1], day=its_day) if shown else Version(its_day, None)
+        states.append(Recorded(seen, harvest))
     kept = [one for one in around if one.version.day < day]
     for one in (*states, *after):
         last = kept[-1] if kept else None
@@ -360,7 +354,7 @@ class _Recording:
             named[one.layer][one.tile.zoom, one.tile.x, one.tile.y] = one
         for name, layer in self.layer_ids.items():
             its, claim = named[name], self._claim(layer)
-            if claim is not None and claim.day == self.day.day:
+            if claim is not None and claim[1] == self.day.day:
                 # That harvest has asked the site itself.
                 self.left_out += len(its)
                 continue
@@ -376,15 +370,19 @@ class _Recording:
             counted[outcome] += number
         return DayRecord({one: counted[one] for one in Outcome if counted[one]}, self.left_out)
 
-    def _claim(self, layer: int) -> Claim | None:
+    def _claim(self, layer: int) -> tuple[int, date] | None:
         """Returns the first other harvest of this day or a later one that asked for every tile of the
         layer."""
         asked = {"in_layer": layer, "from_day": self.day.day, "but": self.harvest, "which": self.day.kept}
         row = self.connection.execute(_CLAIM, asked).first()
-        return None if row is None else Claim(*row)
+        return None if row is None else (row.id, row.day)
 
     def _insert(
-        self, layer: int, cells: Sequence[Cell], named: Mapping[Cell, ImportedTile], claim: Claim | None
+        self,
+        layer: int,
+        cells: Sequence[Cell],
+        named: Mapping[Cell, ImportedTile],
+        claim: tuple[int, date] | None,
     ) -> None:
         day = self.day.day
         known: defaultdict[Cell, list[Recorded]] = defaultdict(list)

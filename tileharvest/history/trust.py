@@ -217,17 +217,18 @@ def _skipping(connection: Connection, harvest: int, layer: int) -> Iterator[Cell
         yield from cells_of(*row)
 
 
-def spared_by(connection: Connection, harvest: int, layer: int) -> Spared:
-    """Returns a function that gives the tiles of a block's mask that the harvest skips.
+def spared_by(connection: Connection, harvest: int, layer: int) -> Spared | None:
+    """Returns a function that gives the tiles of a block's mask that the harvest skips, or None if it skips
+    nothing.
 
     Skipped tiles lie below a top, or outside of the ground of a change index."""
     tops, ground = tops_of(connection, harvest, layer), ground_of(connection, harvest, layer)
+    if not tops and ground is None:
+        return None
     factor = factor_of(connection, layer)
     is_covered = covered_by(tops, factor)
 
     def spared(one: BlockResults, mask: int) -> int:
-        if not tops and ground is None:
-            return 0
         if factor == 2 and is_covered(one.cover):
             return mask
         return _mask(
@@ -247,7 +248,7 @@ def unasked_in(
     spared = spared_by(connection, harvest, layer)
     for one, mask in found_in(connection, harvest, layer, areas):
         left = one.unasked & mask
-        if left := left & ~spared(one, left):
+        if left := left & ~(spared(one, left) if spared else 0):
             yield one, left
 
 
@@ -257,25 +258,22 @@ def skipped_in(
     """Yields the present tiles of these areas that the harvest skips, those that were asked all the same
     included."""
     spared = spared_by(connection, harvest, layer)
-    for one, mask in found_in(connection, harvest, layer, areas):
-        yield from one.cells(spared(one, one.present & mask))
+    if spared is not None:
+        for one, mask in found_in(connection, harvest, layer, areas):
+            yield from one.cells(spared(one, one.present & mask))
 
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
     """Returns by layer how many present tiles were skipped and have no result. Layers with 0 are left out."""
     counted = {}
     for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
-        if ground_of(connection, harvest, layer) is None and not tops_of(connection, harvest, layer):
-            continue
         spared = spared_by(connection, harvest, layer)
-        rows = connection.execute(select(blocks).where(blocks.c.layer == layer), execution_options=IN_SLICES)
-        count = 0
-        for row in rows:
-            one = BlockResults(row, harvest)
-            count += spared(one, one.unasked & one.reached).bit_count()
-        if count:
-            counted[layer] = count
-    return counted
+        if spared is not None:
+            query = select(blocks).where(blocks.c.layer == layer)
+            rows = connection.execute(query, execution_options=IN_SLICES)
+            of_harvest = (BlockResults(row, harvest) for row in rows)
+            counted[layer] = sum(spared(one, one.unasked & one.reached).bit_count() for one in of_harvest)
+    return {layer: count for layer, count in counted.items() if count}
 
 
 def factor_of(connection: Connection, layer: int) -> int:

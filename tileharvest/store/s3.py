@@ -118,7 +118,7 @@ class S3Store:
         environment cannot be used."""
         self._place = f"s3://{bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._objects = connected(bucket, request, retries)
+        self._objects = _connected(bucket, request, retries)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         has_failed = Event()
@@ -208,10 +208,10 @@ class S3Store:
             if name is not None and isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error):
                 place = f"{self._place}/{name[:2]}/{name}"
                 raise MissingImageError(f"image {place} is missing: restore it from a backup") from None
-            raise StoreError(f"the store {self._place}: {failure_line(error)}") from None
+            raise StoreError(f"the store {self._place}: {_failure_line(error)}") from None
 
 
-def failure_line(error: Exception) -> str:
+def _failure_line(error: Exception) -> str:
     """Returns what happened, what was kept and what to do next after an error of obstore. Unlike the error's
     own text, it holds no secret."""
     text = str(error)
@@ -221,12 +221,12 @@ def failure_line(error: Exception) -> str:
     return f"{happened}; nothing recorded was lost; {next_step}, and run again"
 
 
-def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
+def parse_s3_url(text: str) -> tuple[str, str]:
     """Returns bucket and prefix of `s3://bucket/some/prefix`. The prefix may be empty, and has no slash at
     its end.
 
-    Raises ConfigurationError for any other text. Its message names the setting, `what`, and does not repeat
-    the text, which may hold a password.
+    Raises ConfigurationError for any other text. Its message does not repeat the text, which may hold a
+    password.
     """
     bucket, _, prefix = text.removeprefix("s3://").partition("/")
     prefix = prefix.removesuffix("/")
@@ -238,12 +238,10 @@ def parse_s3_url(text: str, what: str = "TILE_STORE") -> tuple[str, str]:
         wrong = "has a prefix with other signs than letters, digits and . _ = - between its slashes"
     else:
         return bucket, prefix
-    raise ConfigurationError(f"{what} {wrong}: {_EXAMPLE}")
+    raise ConfigurationError(f"TILE_STORE {wrong}: {_EXAMPLE}")
 
 
-def connected(
-    bucket: str, request: timedelta = REQUEST, retries: RetryConfig = RETRIES
-) -> obstore.store.S3Store:
+def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore.store.S3Store:
     """Returns a client for the bucket, with the settings of the environment. It asks the service nothing yet.
 
     Raises ConfigurationError for settings that cannot be used. The message does not repeat their values.

@@ -37,7 +37,7 @@ def database() -> Database:
 @pytest.fixture
 def writer(database: Database) -> Iterator[Batcher]:
     """Its first transaction is begun."""
-    writer = Batcher("test", database.write)
+    writer = Batcher(database, writes=True)  # type: ignore[arg-type]
     writer.submit(write, "first")
     assert database.begun.wait(240)
     yield writer

@@ -21,7 +21,7 @@ there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
@@ -159,13 +159,15 @@ _PRESENT_TILES: Final = (
 )
 
 
-def _look_up(in_list: Callable[..., Any], in_row: Callable[..., Any]) -> Select[Any]:
+def _look_up(in_list: str, in_row: str) -> Select[Any]:
     """Selects all that is known of a block, in one row. Its latest versions are a list in JSON, because 64
-    rows would take the database's driver twice as long. `in_list` and `in_row` write JSON."""
+    rows would take the database's driver twice as long. The database's functions `in_list` and `in_row` write
+    JSON."""
     # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
     # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
     # table, and takes 3 s for 1,024 tiles of 4,096.
-    latest = in_list(in_row(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION))
+    row = getattr(func, in_row)(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
+    latest = getattr(func, in_list)(row)
     its_versions = (
         select(cast(latest, Text))
         .select_from(tiles.join(versions, versions.c.id == tiles.c.version, isouter=True))
@@ -187,8 +189,8 @@ def _look_up(in_list: Callable[..., Any], in_row: Callable[..., Any]) -> Select[
 
 
 _LOOK_UP: Final = {
-    "sqlite": _look_up(func.json_group_array, func.json_array),
-    "postgresql": _look_up(func.json_agg, func.json_build_array),
+    "sqlite": _look_up("json_group_array", "json_array"),
+    "postgresql": _look_up("json_agg", "json_build_array"),
 }
 _LATEST: Final = msgspec.json.Decoder(
     list[

@@ -89,9 +89,9 @@ class History:
         write."""
         self.place = place_of(engine.url)
         """Its name in messages."""
-        self.reader = Batcher("history-reader", self.read)
+        self.reader = Batcher(self, writes=False)
         """Looks up tiles for programs with an event loop."""
-        self.writer = Batcher("history-writer", self.write, _DELAY)
+        self.writer = Batcher(self, writes=True)
         """Writes for programs with an event loop."""
 
     @classmethod
@@ -377,15 +377,11 @@ class Batcher:
     and does all that waits in one transaction.
     """
 
-    def __init__(
-        self, name: str, call: Callable[[Callable[[Connection], None]], None], delay: float = 0.0
-    ) -> None:
-        """`call` calls a function in a transaction: `History.read`, or `History.write`. `delay` is the time
-        in seconds for which a transaction waits for more items."""
-        self._call = call
-        self._delay = delay
+    def __init__(self, history: History, *, writes: bool) -> None:
+        self._call = history.write if writes else history.read
+        self._delay = _DELAY if writes else 0.0
         self._waiting: deque[_Item] = deque()
-        self._thread = ThreadPoolExecutor(1, name)
+        self._thread = ThreadPoolExecutor(1, f"history-{'writer' if writes else 'reader'}")
 
     def submit(
         self, work: Callable[[Connection, list[_Asked]], Sequence[_Result]], item: _Asked

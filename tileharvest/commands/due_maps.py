@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.maps.description import MapDescription
 
-LOOK: Final = 5.0
-"""Seconds between two looks for maps that others have left, and between two signs of life. A killed worker
-counts as gone after six times as long."""
+_LOOK: Final = 5.0
+"""Seconds between two signs of life. A killed worker counts as gone after six times as long."""
 
 _GLANCE: Final = 1.0
-"""Seconds between two looks whether maps.toml has changed."""
+"""Seconds between two looks of an idle worker for a map that is due."""
 
 _FRESH: Final = timedelta(seconds=1)
 _FRESH_PER_MAP: Final = timedelta(milliseconds=20)
@@ -146,7 +145,7 @@ class DueMaps:
     async def _give_signs(self) -> None:
         from tileharvest.queue.settings import lease_seconds
 
-        pause = min(LOOK, lease_seconds(self._settings) / 6)
+        pause = min(_LOOK, lease_seconds(self._settings) / 6)
         while True:
             await asyncio.sleep(pause)
             with suppress(TileHarvestError):
@@ -161,22 +160,17 @@ class DueMaps:
         try:
             name, fault = await self._taken(), ""
         except TileHarvestError as error:
-            name, fault = None, f"{error}; trying again every {LOOK:.0f} seconds"
+            name, fault = None, f"{error}; trying again every second"
         if fault and fault != self._fault:
             write_error(fault)
         self._fault = fault
         return name
 
     async def wait(self) -> None:
-        """Waits until a map becomes due, maps.toml changes, or a harvest ends, at most LOOK seconds."""
-        now = self._clock()
-        moments = [one.moment for one in self._dues.values() if not one.is_now(now)]
-        left = min([LOOK, *((moment - now).total_seconds() for moment in moments[:1])])
+        """Waits for a second, or until a harvest ends. Then another map may be due."""
         self._news.clear()
-        while left > 0 and not self._news.is_set() and stamp_of(self._file) == self._stamp:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), min(_GLANCE, left))
-            left -= _GLANCE
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), _GLANCE)
 
     @property
     def outlook(self) -> str:

@@ -47,10 +47,6 @@ class Cut:
     """`right` and `down` are the pixels from the origin of columns and rows to the middle of the map:
     multiples of the size."""
 
-    @property
-    def is_square(self) -> bool:
-        return self.zooms is None
-
     def depth(self, day: int) -> int:
         """Returns how many zooms there are on a day."""
         return self.zooms or DEPTHS[day]

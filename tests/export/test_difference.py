@@ -79,18 +79,6 @@ def test_what_has_changed_has_its_colours_and_all_else_is_faded(
             assert is_faded(part, now.crop(place(tile))), tile
 
 
-def test_neighbours_that_are_new_have_one_outline(tmp_path: Path) -> None:
-    world = World(tmp_path / "world")
-    image = as_png(Image.new("RGBA", (SIZE, SIZE), (9, 9, 9, 255)))
-    world.harvest(FIRST, {Tile(0, 1, 3): image})
-    world.harvest(SECOND, {Tile(0, 1, 1): image, Tile(0, 3, 1): image})
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        found, _ = made(world, between(history, FIRST, SECOND), tmp_path / "diff.png")
-    expected = Image.new("RGBA", (2 * SIZE, SIZE), (9, 9, 9, 255))
-    ImageDraw.Draw(expected).rectangle((0, 0, 2 * SIZE - 1, SIZE - 1), outline=GREEN)
-    assert found.crop((0, SIZE, 2 * SIZE, 2 * SIZE)).tobytes() == expected.tobytes()
-
-
 @pytest.fixture(scope="module")
 def flat(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A layer in which a block is a pixel and a tile has 8 of them."""

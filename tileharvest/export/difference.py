@@ -94,19 +94,16 @@ def write_difference(
         return None if past is None or part is None else composer.image(past, part)[0]
 
     def row(area: TileRange) -> Row:
-        # The outlines of tiles at the edge depend on their neighbours outside.
-        near = differences_in(excerpt, area.at_zoom(zoom, factor).wider(1))
-        changes = {one.tile: one.change for one in near}
-        cells: dict[Tile, list[Tile]] = {}
-        for cell in changes:
-            cells.setdefault(cell.ancestor(cell.zoom - sheet.zoom, factor), []).append(cell)
+        cells: dict[Tile, dict[Tile, Change]] = {}
+        for one in differences_in(excerpt, area.at_zoom(zoom, factor)):
+            above = one.tile.ancestor(zoom - sheet.zoom, factor)
+            cells.setdefault(above, {})[one.tile] = one.change
         before, now = ({} if past is None else composer.parts(past, area) for past in days)
 
         def draw(tile: Tile) -> Image.Image:
-            its = cells.get(tile, [])
-            is_gone = any(changes[cell] is Change.GONE for cell in its)
-            old = image(days[0], before.get(tile)) if is_gone else None
-            return difference_of(tile, old, image(days[1], now.get(tile)), its, changes, factor, size)
+            its = cells.get(tile, {})
+            old = image(days[0], before.get(tile)) if Change.GONE in its.values() else None
+            return difference_of(tile, old, image(days[1], now.get(tile)), its, factor, size)
 
         return {tile: partial(draw, tile) for tile in {*now, *cells} if tile in area}
 

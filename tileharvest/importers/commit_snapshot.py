@@ -38,7 +38,7 @@ class CommitSnapshot:
 
     def fetch(self, paths: Iterable[str]) -> None:
         """Fetches the bytes of these files in one pack, unless they are here already. Raises SiteError."""
-        self._repository.fetch_blobs(self._ids[path] for path in paths)
+        self._repository.fetch_lacking(self._ids[path] for path in paths)
 
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
         return self._repository.read([self._ids[path] for path in paths])

@@ -156,18 +156,21 @@ class Repository:
             self._here = {line[5:] for line in said.splitlines() if line.startswith("blob ")}
         return self.commit(_FETCHED)
 
-    def fetch_blobs(self, ids: Iterable[str]) -> None:
+    def fetch_lacking(self, ids: Iterable[str]) -> None:
         """Fetches the bytes with these ids that are not here yet, in one pack. Raises SiteError."""
-        if self._here is None or not (wanted := set(ids) - self._here):
-            return
+        if self._here is not None and (lacking := set(ids) - self._here):
+            self.fetch_blobs(lacking)
+            self._here |= lacking
+
+    def fetch_blobs(self, ids: Iterable[str]) -> None:
+        """Fetches the bytes with these ids in one pack. Raises SiteError."""
         try:
-            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(wanted))
+            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(ids))
         except SiteError as error:
             raise SiteError(
                 f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
                 " it again later"
             ) from None
-        self._here |= wanted
 
     def commit(self, revision: str) -> str:
         """Returns the id of the commit that a branch, a tag or an abbreviated id names."""
@@ -235,7 +238,7 @@ class Repository:
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
         """Yields the bytes with these ids, in this order, after it has fetched what is not here yet. All of
         them are in memory. Raises SiteError if the repository lacks some."""
-        self.fetch_blobs(ids)
+        self.fetch_lacking(ids)
         given = "".join(f"{one}\n" for one in ids).encode()
         words = [self._program, "-C", str(self.folder), "cat-file", "--batch"]
         done = subprocess.run(  # noqa: S603

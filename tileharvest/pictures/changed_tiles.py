@@ -9,7 +9,7 @@ from PIL import Image as Pillow
 from PIL import ImageDraw, ImageEnhance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from tileharvest.tiles.grid import Tile
 
@@ -46,38 +46,26 @@ def difference_of(
     tile: Tile,
     before: Pillow.Image | None,
     now: Pillow.Image | None,
-    cells: Iterable[Tile],
     changes: Mapping[Tile, Change],
     factor: int,
     size: tuple[int, int],
 ) -> Pillow.Image:
     """Returns the picture of a tile, in RGBA.
 
-    `before` and `now` are the tile's images on both days. `cells` are the tiles within it that have changed,
-    of a deeper zoom or of its own. `changes` has the changes of these cells, and of cells beside them. A
-    place that is gone shows what was there before.
+    `before` and `now` are the tile's images on both days. `changes` has the tiles within it that have
+    changed, of a deeper zoom or of its own. A place that is gone shows what was there before.
     """
     whole = Pillow.new("RGBA", size) if now is None else faded(now)
     draw = ImageDraw.Draw(whole)
-    for cell in cells:
-        change, edges = changes[cell], _edges(tile, cell, factor, size)
+    for cell, change in changes.items():
+        left, top, right, bottom = edges = _edges(tile, cell, factor, size)
         source = before if change is Change.GONE else now
         if source is not None:
             whole.paste(source.crop(edges), edges[:2])
-        left, top, right, bottom = edges
-        colour = _COLOURS.get(change)
-        if colour is None or min(right - left, bottom - top) < _SMALLEST_OUTLINED:
-            continue
-        width = max(1, min(right - left, bottom - top) // 48)
-        for (columns, rows), box in {
-            (-1, 0): (left, top, left + width - 1, bottom - 1),
-            (1, 0): (right - width, top, right - 1, bottom - 1),
-            (0, -1): (left, top, right - 1, top + width - 1),
-            (0, 1): (left, bottom - width, right - 1, bottom - 1),
-        }.items():
-            # Cells that lie together have one outline around all of them.
-            if changes.get(cell.at(cell.zoom, cell.column + columns, cell.row + rows)) is not change:
-                draw.rectangle(box, colour)
+        side = min(right - left, bottom - top)
+        if change in _COLOURS and side >= _SMALLEST_OUTLINED:
+            box = left, top, right - 1, bottom - 1
+            draw.rectangle(box, outline=_COLOURS[change], width=max(1, side // 48))
     return whole
 
 

@@ -13,7 +13,6 @@ from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
 from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
-from tileharvest.maps.rates import rate_in_words
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 
@@ -50,12 +49,22 @@ class Command(ProjectCommand, ScrapyCommand):
             stats = HarvestStats.of(progress, state, detail, workers)
             harvest = {"segment": progress.segment, "day": progress.day.isoformat(), **stats.as_plain()}
             words = f"{progress.day}: {stats.in_words}"
+        plain = overview.as_plain()
         if opts.json:
-            write_json({**overview.as_plain(), "harvest": harvest})
+            write_json({**plain, "harvest": harvest})
             return
         write_line(words)
         write_line("")
-        _write(overview)
+        listed, orders = plain.pop("workers"), {"paused": "paused since", "rate": "rate by hand"}
+        rows = [
+            [orders.get(name, name), f"{value:,}" if isinstance(value, int) else value]
+            for name, value in plain.items()
+            if value is not None
+        ]
+        write_table(["requests", ">number"], rows)
+        if listed is not None:
+            write_line("")
+            write_rows(listed, WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)
 
 
 def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
@@ -95,20 +104,3 @@ def _state(
     if rules.gap_at(now) is None and (until := rules.quiet_until(now)) is not None:
         return State.QUIET, f"until {until:%Y-%m-%d %H:%M %Z}"
     return State.of((), has_begun=progress is not None, waits=waits), ""
-
-
-def rows_of(overview: Overview) -> list[list[str]]:
-    """Returns the rows of the table for people, each a name and a number. The workers are not in it."""
-    rows = [[name, f"{count:,}"] for name, count in overview.counts.as_plain().items()]
-    if overview.controls.paused is not None:
-        rows.append(["paused since", overview.controls.paused])
-    if overview.controls.rate is not None:
-        rows.append(["rate by hand", rate_in_words(overview.controls.rate)])
-    return rows
-
-
-def _write(overview: Overview) -> None:
-    write_table(["requests", ">number"], rows_of(overview))
-    if overview.workers is not None:
-        write_line("")
-        write_rows(overview.workers, WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)

@@ -145,11 +145,17 @@ class Project:
             process.close()
 
     def crawl(
-        self, name: str, day: str, *more: str, spider: str = "overviewer", check: bool = True
+        self,
+        name: str,
+        day: str,
+        *more: str,
+        spider: str = "overviewer",
+        check: bool = True,
+        timeout: float = 240.0,
     ) -> subprocess.CompletedProcess[str]:
         """Runs `scrapy crawl overviewer`, or another spider, for that day. The log is in `stderr`."""
         arguments = ("-a", f"map={name}", "-a", f"day={day}", *more)
-        return self.scrapy("crawl", spider, *arguments, check=check)
+        return self.scrapy("crawl", spider, *arguments, check=check, timeout=timeout)
 
     def harvest(self, name: str, day: str, *more: str, check: bool = True) -> dict[str, Any]:
         """Runs `scrapy harvest NAME --json` for that day, and returns the map's report."""

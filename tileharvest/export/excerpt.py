@@ -260,18 +260,16 @@ def _ground(
     if text is None or text == WHOLE:
         return None
     if text in named:
-        try:
-            rectangle = rectangle_of(named[text].corners, layer.latest, outline.renderer)
-        except ValueError as error:
-            raise ConfigurationError(f"--area {text}: {error}") from None
-        return rectangle.ground(layer.latest.projection)
-    if (found := _CORNERS.fullmatch(text.strip())) is None:
+        corners, its = named[text].corners, layer.latest
+    elif (found := _CORNERS.fullmatch(text.strip())) is not None:
+        first, second, third, fourth = map(float, found.groups())
+        corners, its = ((first, second), (third, fourth)), described
+    else:
         example = "write two corners in blocks, such as --area=-100,-50,100,50"
         hint = nearest(text, [*named, WHOLE], example)
         raise ConfigurationError(f"--area {text} is not an area; {hint}")
-    first, second, third, fourth = map(float, found.groups())
     try:
-        rectangle = rectangle_of(((first, second), (third, fourth)), described, outline.renderer)
+        rectangle = rectangle_of(corners, its, outline.renderer)
     except ValueError as error:
         raise ConfigurationError(f"--area {text} cannot be: {error}") from None
-    return rectangle.ground(described.projection)
+    return rectangle.ground(its.projection)

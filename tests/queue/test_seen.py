@@ -1,7 +1,6 @@
 """The filter forgets nothing, errs rarely, stays small and grows in time."""
 
 import hashlib
-import logging
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,15 +24,3 @@ def test_it_errs_less_often_than_it_may_and_forgets_nothing_though_it_grows():
     seen, keys = SeenFilter(1_000, error_rate=0.01), fingerprints(0, 20_000)
     assert 0 < sum(seen.add(key) for key in keys) < 200
     assert all(seen.add(key) for key in keys)
-
-
-def test_it_warns_once_for_each_growth_and_what_was_seen_does_not_make_it_grow(caplog):
-    seen = SeenFilter(1_000)
-    for key in fingerprints(0, 1_000) * 2:
-        seen.add(key)
-    assert not caplog.messages
-    for key in fingerprints(0, 1_100):
-        seen.add(key)
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert "1000 were expected and 1000 seen" in record.message

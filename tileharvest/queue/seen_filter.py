@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Final
 
 from pybloom_live import BloomFilter
 
-_logger = logging.getLogger(__name__)
 _SMALLEST: Final = 1_000
 """The least number of requests for which the first filter has room: 4 kB."""
 
@@ -25,13 +23,7 @@ class SeenFilter:
     """
 
     def __init__(self, expected: int, error_rate: float = 1e-6) -> None:
-        """`expected` is the number of requests that a segment of the map will have. If more come, the filter
-        grows, each time with a warning."""
-        if expected < 1:
-            raise ValueError(f"a filter for {expected} requests would be full at once")
-        if not 0 < error_rate < 1:
-            raise ValueError(f"error rate {error_rate} is not a probability between 0 and 1")
-        self._expected = expected
+        """`expected` is the number of requests for which there is room at first."""
         self._full: list[BloomFilter] = []
         self._filling = BloomFilter(max(expected, _SMALLEST), error_rate / 2)
 
@@ -46,16 +38,7 @@ class SeenFilter:
         if self._filling.count >= self._filling.capacity:
             if key in self._filling:
                 return True
-            self._grow()
+            self._full.append(self._filling)
+            seen = sum(bloom.count for bloom in self._full)
+            self._filling = BloomFilter(seen, self._filling.error_rate / 2)
         return bool(self._filling.add(key))
-
-    def _grow(self) -> None:
-        self._full.append(self._filling)
-        seen = sum(bloom.count for bloom in self._full)
-        self._filling = BloomFilter(seen, self._filling.error_rate / 2)
-        _logger.warning(
-            "the filter of seen requests is full: %d were expected and %d seen; there is room for as many"
-            " more, and nothing is lost",
-            self._expected,
-            seen,
-        )

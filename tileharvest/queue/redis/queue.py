@@ -78,8 +78,6 @@ class RedisQueue:
         A call waits `patience` seconds for Redis. With `server_clock=False`, for tests, the times that
         callers give count as Redis' time, and a worker tells that it is alive when `beat` is called.
         """
-        if max_attempts < 1 or silent <= 0:
-            raise ValueError(f"{max_attempts} attempts and {silent} s of silence cannot be")
         self._parameters = parameters
         self._link = RedisLink(parameters, f"the queue '{name}'", patience)
         self._prefix = prefix_of(name)

@@ -138,8 +138,6 @@ class SqliteQueue:
         Without a file everything is in memory. The filter has room for the `expected` requests, or for a
         quarter more than were seen if that is more, and errs at `error_rate`.
         """
-        if max_attempts < 1 or expected < 1 or not 0 < error_rate < 1:
-            raise ValueError(f"{max_attempts} attempts, {expected} requests and {error_rate} cannot be")
         self._file = file
         self._work = work
         self._owner = owner

@@ -6,8 +6,8 @@ from tileharvest.maps.template import Template
 from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.port import Renderer
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 
 

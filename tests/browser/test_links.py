@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tileharvest.maps.permalink import permalink
-from tileharvest.tiles.projection import Projection
+from tileharvest.tiles.ground import Projection
 
 if TYPE_CHECKING:
     from tests.browser.conftest import Call

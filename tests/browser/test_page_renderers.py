@@ -16,8 +16,8 @@ from tests.end_to_end.project import Project
 from tests.viewer.asking import serving
 from tests.viewer.building import World, picture
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

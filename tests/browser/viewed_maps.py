@@ -17,8 +17,8 @@ from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, World, picture, square
 from tileharvest.maps.named_areas import NamedArea, add_area
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
 from tileharvest.export.mosaic import sheet_of
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from tileharvest.history.area_changes import changed_in, rectangle_of, view_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.xyz import Xyz, mercator
-from tileharvest.tiles.ground import Rectangle
+from tileharvest.tiles.ground import Projection, Rectangle
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

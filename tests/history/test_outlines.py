@@ -14,8 +14,8 @@ from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

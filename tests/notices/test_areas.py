@@ -12,8 +12,8 @@ from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.notices.settings import wishes_for
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.ground import Ground, Rectangle
-from tileharvest.tiles.projection import ON_GRID, Projection
+from tileharvest.tiles.ground import ON_GRID, Ground, Projection, Rectangle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

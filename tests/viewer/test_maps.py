@@ -33,9 +33,9 @@ from tileharvest.maps.named_areas import NamedArea, add_area, remove_area
 from tileharvest.queue.settings import has_local_worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.viewer.api import is_live

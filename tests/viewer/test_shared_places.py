@@ -13,8 +13,8 @@ from PIL import Image
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.errors import ConfigurationError
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.viewer.server import parse_ancestors
 

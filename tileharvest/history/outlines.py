@@ -14,8 +14,8 @@ from sqlalchemy import bindparam, case, func, select
 
 from tileharvest.errors import ExitStatus, HistoryError
 from tileharvest.history.schema import FINISHED, changes, harvest_layers, harvests, insert_into, layers, maps
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side,
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.ground import tiles_around
+from tileharvest.tiles.ground import Projection, tiles_around
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import MOST_FACTOR, Pyramid
 from tileharvest.tiles.verdict import Answer
 from tileharvest.walk.change_index import ChangeIndex

@@ -27,10 +27,9 @@ from tileharvest.renderers.bounds import (
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.ground import tiles_around
+from tileharvest.tiles.ground import Projection, tiles_around
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator

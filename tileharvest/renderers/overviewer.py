@@ -30,8 +30,8 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import TILE_SIDE, Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

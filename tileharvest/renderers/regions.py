@@ -19,9 +19,8 @@ from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted, read_json
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config, not_found
-from tileharvest.tiles.ground import tiles_around
+from tileharvest.tiles.ground import Projection, tiles_around
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
 

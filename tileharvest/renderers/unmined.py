@@ -19,8 +19,8 @@ from tileharvest.renderers.bounds import Suffix, Text, Whole, converted, read_sc
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import as_written, fetch_config, is_there, not_found
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import Projection
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:

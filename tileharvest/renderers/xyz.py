@@ -23,8 +23,8 @@ from tileharvest.renderers.bounds import Number, Side, Text, Whole, converted, r
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import UnrecognisedError, fetch_config, site_of
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.ground import ON_GRID, Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.projection import ON_GRID, Projection
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import EXTENSIONS
 from tileharvest.walk.walk import Walk

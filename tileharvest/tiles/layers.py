@@ -11,7 +11,7 @@ from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.projection import Projection
+    from tileharvest.tiles.ground import Projection
     from tileharvest.tiles.pyramid import Pyramid
 
 Size: TypeAlias = tuple[int, int]

@@ -21,8 +21,7 @@ from tileharvest.pictures.difference import GAP, HEADING, side_by_side
 from tileharvest.pictures.pixels import UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
-from tileharvest.tiles.ground import Ground
-from tileharvest.tiles.projection import ON_GRID
+from tileharvest.tiles.ground import ON_GRID, Ground
 from tileharvest.viewer.parameters import Parameters, parse_day
 from tileharvest.viewer.replies import damaged, quoted, unknown
 

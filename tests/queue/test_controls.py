@@ -19,26 +19,23 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:
-    async def give() -> None:
-        queue = SqliteQueue()
-        await queue.open(DAY, 0.0)
-        assert await controls_of(queue) == Controls()
-        assert await pause(queue, "10:00") is None
-        # A queue that is paused twice is paused since the first time.
-        assert await pause(queue, "11:00") == "10:00"
-        await set_rate(queue, "30/min")
-        with pytest.raises(ValueError, match="is no rate"):
-            await set_rate(queue, "fast")
-        await queue.forget(DAY)
-        await queue.forget_others(1, "2026-11-21")
-        assert await controls_of(queue) == Controls("10:00", Delay(2.0, 2.0))
-        await set_rate(queue, None)
-        assert await resume(queue)
-        assert not await resume(queue)
-        assert await controls_of(queue) == Controls()
-
-    asyncio.run(give())
+async def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:
+    queue = SqliteQueue()
+    await queue.open(DAY, 0.0)
+    assert await controls_of(queue) == Controls()
+    assert await pause(queue, "10:00") is None
+    # A queue that is paused twice is paused since the first time.
+    assert await pause(queue, "11:00") == "10:00"
+    await set_rate(queue, "30/min")
+    with pytest.raises(ValueError, match="is no rate"):
+        await set_rate(queue, "fast")
+    await queue.forget(DAY)
+    await queue.forget_others(1, "2026-11-21")
+    assert await controls_of(queue) == Controls("10:00", Delay(2.0, 2.0))
+    await set_rate(queue, None)
+    assert await resume(queue)
+    assert not await resume(queue)
+    assert await controls_of(queue) == Controls()
 
 
 def test_an_order_that_is_not_understood_counts_as_none() -> None:

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from scrapy import Spider
@@ -21,9 +21,6 @@ from tileharvest.politeness.hold import Hold, HoldReason
 from tileharvest.politeness.waits import Wait, noted
 from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Rig:
@@ -45,51 +42,37 @@ async def soon() -> None:
         await asyncio.sleep(0)
 
 
-def running(test: Callable[[Rig], None]) -> Rig:
-    """Returns the rig after the test has run in a crawl whose spider is open."""
+def opened() -> Rig:
+    """Returns a crawl whose spider is open."""
     rig = Rig()
-
-    async def run() -> None:
-        rig.crawl._opened()
-        test(rig)
-        await soon()
-
-    asyncio.run(run())
+    rig.crawl._opened()
     return rig
 
 
-def test_a_failure_closes_the_spider_with_the_name_of_its_exit_status() -> None:
-    error = BudgetError("all is spent", "budget: 3 requests")
-    rig = running(lambda rig: rig.crawl.end(error))
-    assert (rig.closed, rig.crawl.ending) == (["budget"], error)
-    assert rig.crawl.is_ending
+async def test_the_first_failure_closes_the_spider_with_the_name_of_its_exit_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig, error = opened(), BudgetError("all is spent", "budget: 3 requests")
+    for why in (error, StoreError("second"), "stopped"):
+        rig.crawl.end(why)
+    await soon()
+    assert (rig.closed, rig.crawl.ending, rig.crawl.is_ending) == (["budget"], error, True)
+    assert caplog.messages == ["all is spent"]
 
 
-def test_the_first_failure_counts_and_nothing_is_ended_twice(caplog: pytest.LogCaptureFixture) -> None:
-    def test(rig: Rig) -> None:
-        rig.crawl.end(QueueError("first"))
-        rig.crawl.end(StoreError("second"))
-        rig.crawl.end("stopped")
-
-    rig = running(test)
-    assert (rig.closed, str(rig.crawl.ending)) == (["error"], "first")
-    assert caplog.messages == ["first"]
-
-
-def test_a_failure_that_comes_while_it_ends_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
-    def test(rig: Rig) -> None:
-        rig.crawl.end("stopped")
-        rig.crawl.end(StoreError("the disk is full"))
-
-    rig = running(test)
+async def test_a_failure_that_comes_while_it_ends_is_told_too(caplog: pytest.LogCaptureFixture) -> None:
+    rig = opened()
+    rig.crawl.end("stopped")
+    rig.crawl.end(StoreError("the disk is full"))
+    await soon()
     assert (rig.closed, str(rig.crawl.ending)) == (["stopped"], "the disk is full")
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_an_end_that_is_no_error_is_told_at_its_level(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_end_that_is_no_error_is_told_at_its_level(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        running(lambda rig: rig.crawl.end(AlreadyHarvestedError("nothing to do")))
-        running(lambda rig: rig.crawl.end(BudgetError("all is spent", "budget")))
+        opened().crawl.end(AlreadyHarvestedError("nothing to do"))
+        opened().crawl.end(BudgetError("all is spent", "budget"))
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
@@ -103,17 +86,12 @@ def test_an_end_before_the_spider_is_open_waits_for_that(caplog: pytest.LogCaptu
     assert caplog.messages == ["no queue"]
 
 
-def test_what_the_spider_begins_is_cancelled_first() -> None:
-    rig = Rig()
-
-    async def run() -> None:
-        rig.crawl._opened()
-        rig.crawl.beginning = asyncio.ensure_future(asyncio.sleep(60))
-        rig.crawl.end("stopped")
-        await soon()
-        assert rig.crawl.beginning.cancelled()
-
-    asyncio.run(run())
+async def test_what_the_spider_begins_is_cancelled_first() -> None:
+    rig = opened()
+    rig.crawl.beginning = asyncio.ensure_future(asyncio.sleep(60))
+    rig.crawl.end("stopped")
+    await soon()
+    assert rig.crawl.beginning.cancelled()
     assert rig.closed == ["stopped"]
 
 

@@ -46,7 +46,7 @@ class TimedCache(Generic[_Value]):
     ever forgotten, so there must be few keys.
     """
 
-    def __init__(self, age: float, clock: Callable[[], float]) -> None:
+    def __init__(self, age: float, clock: Callable[[], float] = time.monotonic) -> None:
         """`age` is how many seconds a value is used again. `clock` returns seconds and never goes back."""
         self._age = age
         self._clock = clock
@@ -87,7 +87,6 @@ class ServedMaps:
         workers: Callable[[str], int],
         due: Callable[[MapDescription, History], datetime | None] = lambda *_: None,
         only: Collection[str] = (),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`only` names the maps to serve. If it is empty all maps are served.
 
@@ -108,11 +107,10 @@ class ServedMaps:
         self._opened: History | None = None
         self._workers = workers
         self._due = due
-        self._briefs: TimedCache[dict[str, dict[str, Any]]] = TimedCache(OUTLINE_AGE, clock)
-        self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE, clock)
-        self._harvests: TimedCache[tuple[list[HarvestSummary], int, datetime | None]] = TimedCache(
-            HARVESTS_AGE, clock
-        )
+        self._briefs: TimedCache[dict[str, dict[str, Any]]] = TimedCache(OUTLINE_AGE)
+        self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE)
+        self._harvests: TimedCache[tuple[list[HarvestSummary], int, datetime | None]]
+        self._harvests = TimedCache(HARVESTS_AGE)
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:

@@ -292,7 +292,7 @@ harvest_layers: Final = _table(
     Column("projection", Text, nullable=True),
 )
 """The site's description of each layer at that harvest. `rendered` is in seconds since 1970. `projection` is
-a `tiles.projection.Projection` as JSON."""
+a `tiles.ground.Projection` as JSON."""
 
 harvest_counts: Final = _table(
     "harvest_counts",

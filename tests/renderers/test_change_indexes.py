@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -75,6 +77,21 @@ def test_what_cannot_be_read_is_noted_and_the_harvest_does_without_it(
     assert probed.indexes == {}
     assert "layer world: its change index cannot be read: " in probed.notes[-1]
     assert "x0/z0.regions.dat is cut off, damaged or of another form" in probed.notes[-1]
+
+
+@pytest.mark.parametrize(("column", "is_told"), [(62, True), (63, False)])
+def test_a_world_that_may_go_on_beyond_the_four_files_has_no_index(
+    shared_maps: Path, tmp_path: Path, column: int, *, is_told: bool
+) -> None:
+    site = of_map(shared_maps, "labyrinthmc", 5, tmp_path)
+    file = site.folder / "maps/world/rstate/regions/x0/z0.regions.dat"
+    times = [0] * 4096
+    times[column] = 1_700_000_000
+    file.unlink()
+    file.write_bytes(
+        gzip.compress(b"\x0b\x00\x11last-update-times\x00\x00\x10\x00" + struct.pack(">4096i", *times))
+    )
+    assert ("world" in read(site, "bluemap").indexes) is is_told
 
 
 def test_the_tag_of_the_site_stands_in_for_the_time_of_a_tileset() -> None:

@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy.settings import Settings
 
 from tests.contracts.throttles import NOW, Clock, Link, opened
 from tests.end_to_end.forking import ROOT
@@ -21,7 +20,6 @@ from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.throttle import SET_BACK, TURN, Limit, Share, Spent
-from tileharvest.queue.settings import shared_throttle
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -216,22 +214,6 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
         asyncio.run(test())
 
 
-def test_crawls_of_one_process_share_a_throttle_until_the_last_one_closes_it(tmp_path: Path) -> None:
-    async def test() -> None:
-        settings = Settings({"TILEHARVEST_DATA": str(tmp_path)})
-        (one, _), (other, _) = shared_throttle(settings), shared_throttle(settings, is_kept=False)
-        for throttle in (one, other):
-            await throttle.open()
-        await one.close()
-        assert (await other.reserve("h", 1, [limit(1.0)])).number == 1
-        await other.close()
-        with pytest.raises(RuntimeError, match="not open"):
-            await other.reserve("h", 1, [limit(1.0)])
-
-    asyncio.run(test())
-    assert {file.name for file in (tmp_path / "throttle").iterdir()} == {"throttle.sqlite", "locks"}
-
-
 def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "throttle.sqlite").write_bytes(b"something else" * 100)
 
@@ -254,7 +236,7 @@ def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(server: RedisS
     async def test() -> None:
         link = Link(str(server.socket))
         first, second = [await RedisThrottle(link).reserve("h", 1, [limit(3_600.0)]) for _ in range(2)]
-        await link.client.aclose()
+        await link.close()
         assert (first.number, second.number) == (1, 0)
         assert abs(first.start - time.time()) < 300
         assert 3_300 < second.start - time.time() < 3_900

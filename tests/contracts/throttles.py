@@ -39,6 +39,12 @@ class Link:
     def __init__(self, socket: str) -> None:
         self.client: Any = Redis(unix_socket_path=socket, protocol=2)
 
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
     async def attempt(self, work: Callable[[Any], Awaitable[Any]], patience: float | None = None) -> Any:
         return await work(self.client)
 
@@ -46,19 +52,17 @@ class Link:
 @asynccontextmanager
 async def opened(place: str, clock: Clock) -> AsyncIterator[Throttle]:
     """A throttle of its own on this place: a folder, the socket of a Redis, or `memory`."""
-    link = Link(place) if place.endswith(".sock") else None
     throttle: Throttle
-    if link is not None:
-        throttle = RedisThrottle(link, clock)
+    if place.endswith(".sock"):
+        throttle = RedisThrottle(Link(place))
     else:
-        throttle = SqliteThrottle(None if place == "memory" else Path(place), clock)
+        throttle = SqliteThrottle(None if place == "memory" else Path(place))
+    throttle.clock = clock
     await throttle.open()
     try:
         yield throttle
     finally:
         await throttle.close()
-        if link is not None:
-            await link.client.aclose()
 
 
 async def take_starts(place: str, number: int, limits: list[Limit]) -> list[float]:
@@ -76,8 +80,7 @@ async def take_starts(place: str, number: int, limits: list[Limit]) -> list[floa
 async def hold_share(place: str) -> None:
     """Takes all four places of a host, says so, and waits to be killed."""
     async with opened(place, Clock()) as throttle:
-        worker = f"{getattr(throttle, 'process', '')}:0"
-        await throttle.share("h", Share(worker, "m", 0), 4, 4, 1_000.0)
+        await throttle.share("h", Share(f"{throttle.process}:0", "m", 0), 4, 4, 1_000.0)
         sys.stdout.write("held\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

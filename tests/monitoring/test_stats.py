@@ -9,7 +9,7 @@ import pytest
 
 from tileharvest.history.costs import Cost
 from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words
-from tileharvest.politeness.hold import HoldReason
+from tileharvest.politeness.waits import HoldReason
 from tileharvest.tiles.outcomes import Outcome
 
 HALF: Final = HarvestStats(

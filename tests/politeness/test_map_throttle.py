@@ -16,10 +16,10 @@ from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_DELAY, Delay
 from tileharvest.maps.times import QuietHours
-from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
+from tileharvest.politeness.waits import HoldReason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -35,7 +35,8 @@ class World:
     """Hosts, and the maps of one process that ask them."""
 
     def __init__(self) -> None:
-        self.shared = SqliteThrottle(clock=now)
+        self.shared = SqliteThrottle()
+        self.shared.clock = lambda: now() - self.set_back
         self.set_back = 0.0
         """The seconds by which the clock was set back."""
 
@@ -45,13 +46,11 @@ class World:
     ) -> AsyncIterator[MapThrottle]:
         throttle = MapThrottle(
             self.shared,
-            self.shared.process,
             name,
             Rules(HOST, **{"concurrency": 4, **rules}),
             CostMeter(clock=now),
             lasts=LASTS,
             zone=UTC,
-            clock=lambda: now() - self.set_back,
         )
         await throttle.open(budget)
         yield throttle
@@ -112,6 +111,14 @@ async def test_requests_keep_the_gap_of_the_map(world: World) -> None:
     async with world.asking(gap=Delay.of(2.0)) as throttle:
         assert not throttle.is_free(HOST)
         assert await starts_of(throttle, 4) == pytest.approx([0, 2, 4, 6])
+
+
+@jumping
+async def test_a_delay_that_robots_txt_asks_for_counts_from_the_last_request_on(world: World) -> None:
+    async with world.asking() as throttle:
+        await started(throttle)
+        throttle.slow_down(7)
+        assert await starts_of(throttle, 2) == pytest.approx([7, 14])
 
 
 @jumping

@@ -1,4 +1,4 @@
-"""A site in a dict, and an event loop whose clock jumps: what is asked of it, when, and what is not."""
+"""A site in a dict: what is asked of it, and what is not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.middlewares.making import run_jumping
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.politeness.probe import ForbiddenError, probe_politely, rule_against
-from tileharvest.politeness.waits import Wait
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 
@@ -43,16 +41,19 @@ class Server:
 
     answers: dict[str, Fetched]
     asked: list[str] = field(default_factory=list)
-    times: list[float] = field(default_factory=list)
 
     async def fetch(self, method: str, url: str) -> Fetched:
         self.asked.append(url)
-        self.times.append(asyncio.get_running_loop().time())
         return self.answers.get(url, Fetched(404))
 
-    def probed(self, *, obeys: bool = True) -> tuple[Site, Robots]:
-        found: tuple[Site, Robots] = run_jumping(probe_politely(probe, MAP, self.fetch, obeys=obeys))
-        return found
+    def slow_down(self, spacing: float) -> None:
+        if spacing:
+            self.asked.append(f"at most every {spacing:g} s")
+
+    def probed(self, description: MapDescription = MAP, *, obeys: bool = True) -> tuple[Site, Robots]:
+        return asyncio.run(
+            probe_politely(probe, description, self.fetch, slow_down=self.slow_down, obeys=obeys)
+        )
 
 
 def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
@@ -126,10 +127,10 @@ def test_whoever_has_the_permission_asks_for_no_robots_txt() -> None:
     assert server.asked == [CONFIG]
 
 
-def test_the_gap_that_robots_txt_asks_for_is_kept_from_request_to_request() -> None:
+def test_the_gap_that_robots_txt_asks_for_is_kept_from_the_next_request_on() -> None:
     server = Server({CONFIG: configuration(f"{TILES}/"), ROBOTS: forbidding("/x", "Crawl-delay: 7")})
     server.probed()
-    assert [time - server.times[0] for time in server.times] == pytest.approx([0, 7, 14])
+    assert server.asked == [ROBOTS, "at most every 7 s", CONFIG, f"{TILES}/robots.txt"]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +153,7 @@ def test_a_site_that_wants_to_be_asked_less_than_once_a_minute_is_refused_at_onc
 def test_it_is_harvested_so_slowly_where_a_person_has_agreed() -> None:
     server = Server({CONFIG: configuration(), ROBOTS: forbidding("/x", "Crawl-delay: 120")})
     slow = MapDescription(name="mine", url=f"{SITE}/world/", delay=120)
-    site, _ = run_jumping(probe_politely(probe, slow, server.fetch))
+    site, _ = server.probed(slow)
     assert [layer.name for layer in site.layers] == ["day"]
 
 
@@ -160,7 +161,7 @@ def test_a_template_is_refused_before_anything_is_asked() -> None:
     server = Server({})
     template = MapDescription(name="mine", url=f"{SITE}/{{z}}/{{x}}/{{y}}.png")
     with pytest.raises(ConfigurationError, match="nobody says which zooms"):
-        run_jumping(probe_politely(probe, template, server.fetch))
+        server.probed(template)
     assert server.asked == []
 
 
@@ -183,13 +184,13 @@ def test_a_service_whose_rules_forbid_to_keep_its_tiles_is_refused_with_the_rule
     server = Server({})
     own = MapDescription(name="m", url=url, **zooms)
     with pytest.raises(ConfigurationError, match=rule):
-        run_jumping(probe_politely(probe, own, server.fetch, obeys=obeys))
+        server.probed(own, obeys=obeys)
     assert server.asked == []
     tile_json = f'{{"tilejson": "3.0.0", "tiles": ["{url}"], "maxzoom": 3, "bounds": [7, 46, 8, 47]}}'
     server = Server({f"{SITE}/tiles.json": Fetched(200, tile_json.encode())})
     named = MapDescription(name="m", url=f"{SITE}/tiles.json", **zooms)
     with pytest.raises(ConfigurationError, match=rule):
-        run_jumping(probe_politely(probe, named, server.fetch, obeys=obeys))
+        server.probed(named, obeys=obeys)
     assert all(asked.startswith(SITE) for asked in server.asked)
 
 
@@ -206,18 +207,3 @@ def test_a_service_whose_rules_forbid_to_keep_its_tiles_is_refused_with_the_rule
 )
 def test_other_hosts_are_not_taken_for_such_a_service(host: str) -> None:
     assert rule_against(host) is None
-
-
-def test_a_pause_that_robots_txt_asks_for_is_noted_while_it_lasts() -> None:
-    server = Server({ROBOTS: forbidding("/nothing", "Request-rate: 1/20s"), CONFIG: configuration()})
-    waits: list[Wait] = []
-
-    async def test() -> Wait:
-        probing = asyncio.ensure_future(probe_politely(probe, MAP, server.fetch, waits=waits))
-        await asyncio.sleep(1)
-        (found,) = waits
-        await probing
-        return found
-
-    assert run_jumping(test()) == Wait(f"the moment at which {CONFIG} may be asked for", 0.0, 20.0)
-    assert waits == []

@@ -17,8 +17,7 @@ from scrapy.crawler import Crawler
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
 from tileharvest.history.costs import CostMeter
-from tileharvest.politeness.hold import Hold, HoldReason
-from tileharvest.politeness.waits import Wait, noted
+from tileharvest.politeness.waits import Hold, HoldReason, Wait, noted
 from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.tiles.outcomes import Outcome
 

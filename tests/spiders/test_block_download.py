@@ -18,11 +18,11 @@ from tileharvest.harvest.walks import LayerWalk
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
-from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
+from tileharvest.politeness.waits import HoldReason
 from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders import download, throttle
@@ -135,7 +135,7 @@ async def stage(
     await shared.open()
     site.crawl.rules = rules
     site.throttle = site.crawl.throttle = MapThrottle(
-        shared, shared.process, "small", rules, site.crawl.cost_meter, lasts=300.0, zone=UTC
+        shared, "small", rules, site.crawl.cost_meter, lasts=300.0, zone=UTC
     )
     await site.throttle.open(budget or Budget())
     site.handler = TileDownloadHandler(crawler)

@@ -16,7 +16,7 @@ from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, write_line, write_rows
 from tileharvest.errors import ConfigurationError, counted
-from tileharvest.politeness.hold import FORBIDDEN
+from tileharvest.politeness.robots import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import PUSHED, pushed
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import counted, duration_in_words
 from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.politeness.hold import HoldReason
+from tileharvest.politeness.waits import HoldReason
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:

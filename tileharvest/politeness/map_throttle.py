@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections import defaultdict
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.budgets import PARTS, Budget
 from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
-from tileharvest.politeness.hold import HeldError, Hold, HoldReason
 from tileharvest.politeness.throttle import HORIZON, PROBE, Limit, Reservation, Share, Spent
+from tileharvest.politeness.waits import HeldError, Hold, HoldReason
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
+    from collections.abc import AsyncIterator, Coroutine
     from datetime import tzinfo
 
     from tileharvest.history.costs import CostMeter
@@ -66,18 +65,15 @@ class MapThrottle:
     def __init__(
         self,
         throttle: Throttle,
-        process: str,
         name: str,
         rules: Rules,
         cost_meter: CostMeter,
         *,
         lasts: float,
         zone: tzinfo,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`process` is the throttle's name of this process. A share that is not extended ends after `lasts`
-        seconds. `zone` is the map's, and `clock` gives seconds since 1970. The meter counts requests and
-        bytes, and the time while nothing holds them back."""
+        """A share that is not extended ends after `lasts` seconds. `zone` is the map's. The meter counts
+        requests and bytes, and the time while nothing holds them back."""
         self.host = rules.host
         """The host whose rests hold the map back. The owner changes it if all tiles lie on another one."""
         self.budget = Budget()
@@ -89,14 +85,14 @@ class MapThrottle:
         self.next_turn: tuple[str, float] | None = None
         """The host at which a request waits for its turn, and until when."""
         self._throttle, self._name, self._cost_meter = throttle, name, cost_meter
-        self._worker = f"{process}:{next(_NUMBERS)}"
-        self._lasts, self._zone, self._clock = lasts, zone, clock
+        self._worker = f"{throttle.process}:{next(_NUMBERS)}"
+        self._lasts, self._zone, self._clock = lasts, zone, throttle.clock
         self._rules = rules
         self._rate: Delay | None = None
         """The delay that a person has set in place of the map's own."""
         self._slowed = self._adapted = NO_DELAY
-        """The delay to which refusals of the host have slowed the map down, and the one that suits how fast
-        the host answers."""
+        """The delay to which robots.txt and refusals have slowed the map down, and the one that suits how
+        fast the host answers."""
         self._is_paused = self._is_down = False
         """Whether a person has paused the map, and whether its host does not answer."""
         self._quiet_until = self._rests_until = -inf
@@ -158,11 +154,6 @@ class MapThrottle:
         for host in self._hosts:
             await self._throttle.leave(host, self._worker)
 
-    def obey(self, rules: Rules) -> None:
-        """Keeps other rules from now on."""
-        self._rules = rules
-        self._forget_delays()
-
     # What holds everything back
 
     @property
@@ -212,7 +203,7 @@ class MapThrottle:
         self._forget_delays()
 
     def slow_down(self, spacing: float) -> None:
-        """Keeps at least these seconds between two requests from now on."""
+        """Keeps at least these seconds between two requests from now on, the last one included."""
         self._slowed = self._slowed.at_least(Delay.of(min(spacing, LONGEST)))
         self._forget_delays()
 
@@ -242,6 +233,7 @@ class MapThrottle:
     def take(self, host: str) -> None:
         """Takes a place for a request that starts now."""
         self._hosts[host].on_the_way += 1
+        self._hosts[host].last = self._clock()
 
     def left(self, host: str) -> None:
         """Gives the place of a request back that has ended."""
@@ -280,7 +272,7 @@ class MapThrottle:
             self._freed.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._freed.wait(), LOOK)
-        self.take(host)
+        state.on_the_way += 1
         has_turn = False
         try:
             has_turn = await self._turn(host, wanted)
@@ -310,6 +302,7 @@ class MapThrottle:
                 at = self._next_start(state, now)
                 if at is None:
                     if not (delays := self._delays(host)):
+                        state.last = now
                         return await self._take_from_budget()
                     state.starts = found = await self._reserve(host, delays, wanted)
                     if not found.number:

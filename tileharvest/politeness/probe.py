@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from math import inf
 from posixpath import commonpath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -13,14 +11,12 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_DELAY
 from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
-from tileharvest.politeness.waits import noted
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from re import Pattern
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.waits import Wait
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
@@ -75,14 +71,14 @@ async def probe_politely(
     description: MapDescription,
     fetch: Fetch,
     *,
+    slow_down: Callable[[float], None],
     obeys: bool = True,
-    waits: list[Wait] | None = None,
 ) -> tuple[Site, Robots]:
     """Returns the probed site, and the rules of all its hosts. The robots.txt of a host is asked for once,
     and before anything else. Unless the probe `obeys`, no robots.txt is asked for.
 
-    `fetch` keeps the pace of the map and its host. Between two requests lies at least what robots.txt asks
-    for; each such pause is among `waits` while it lasts.
+    `fetch` keeps the pace of the map and its host. `slow_down` makes it keep at least these seconds between
+    two requests, as robots.txt asks for.
 
     Raises ConfigurationError for a public service whose rules forbid to keep its tiles, without a request if
     the map's address shows it. Raises ForbiddenError if the map's page, its configuration or a whole layer is
@@ -95,7 +91,7 @@ async def probe_politely(
         for layer in site.layers:
             _check_rules(layer.host)
         return site, Robots()
-    guest = _Guest(fetch, description, [] if waits is None else waits)
+    guest = _Guest(fetch, description, slow_down)
     if not is_template(description.url):
         # A template has no page. The probe makes no request for it.
         await guest.check(description.page, "the map's page")
@@ -123,17 +119,15 @@ def _check_rules(host: str) -> None:
 class _Guest:
     """Asks only for what is allowed, and as slowly as robots.txt wants."""
 
-    def __init__(self, fetch: Fetch, description: MapDescription, waits: list[Wait]) -> None:
+    def __init__(self, fetch: Fetch, description: MapDescription, slow_down: Callable[[float], None]) -> None:
         self.robots = Robots()
-        self._fetch, self._waits = fetch, waits
+        self._fetch, self._slow_down = fetch, slow_down
         self._name, self._own = description.name, description.gap or NO_DELAY
         self._known: set[str] = set()
-        self._started = -inf
-        """When the last request started, on the event loop's clock."""
 
     async def fetch(self, method: str, url: str) -> Fetched:
         await self.check(url, url)
-        return await self._ask(method, url)
+        return await self._fetch(method, url)
 
     async def check(self, url: str, what: str) -> None:
         """Raises ForbiddenError, which names `what`, if the address is forbidden."""
@@ -165,6 +159,7 @@ class _Guest:
                     " slowly, or ask its owner for less"
                 )
             self.robots = self.robots.beside(rules)
+            self._slow_down(rules.gap.most)
         return self.robots.allows(url)
 
     def _forbidden(self, url: str, what: str, path: str, site: Site | None = None) -> ForbiddenError:
@@ -175,27 +170,16 @@ class _Guest:
             site,
         )
 
-    async def _wait(self, url: str) -> None:
-        left = self._started + self.robots.gap.most - asyncio.get_running_loop().time()
-        if left > 0:
-            with noted(self._waits, f"the moment at which {url} may be asked for", left):
-                await asyncio.sleep(left)
-
     async def _rules_of(self, origin: str) -> Robots:
         """Returns the rules of a site. If the site answers that it has no robots.txt, everything is allowed.
 
         Raises SiteError for a failure of the server, or no answer: then everything is forbidden for now (RFC
         9309, section 2.3.1). 429 counts as a failure, too."""
         url = f"{origin}/robots.txt"
-        answer = await self._ask("GET", url)
+        answer = await self._fetch("GET", url)
         if answer.status >= 500 or answer.status == _TOO_MANY:
             raise SiteError(
                 f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
                 " asked for; try again later"
             )
         return Robots.of(origin, answer.body if answer.status == 200 else b"")
-
-    async def _ask(self, method: str, url: str) -> Fetched:
-        await self._wait(url)
-        self._started = asyncio.get_running_loop().time()
-        return await self._fetch(method, url)

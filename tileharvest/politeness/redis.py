@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     class Link(Protocol):
-        """A connection to Redis, which repeats calls that were not answered. Its owner opens it."""
+        """A connection to Redis, which repeats calls that were not answered."""
+
+        async def open(self) -> None: ...
+
+        async def close(self) -> None: ...
 
         async def attempt(
             self, work: Callable[[Any], Awaitable[Any]], patience: float | None = None
@@ -39,13 +43,14 @@ class RedisThrottle:
     answer was lost is made again, and may reserve twice.
     """
 
-    def __init__(self, link: Link, clock: Callable[[], float] | None = None) -> None:
-        """A `clock`, for tests, takes the place of Redis' own."""
-        self._link, self._clock = link, clock
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.clock: Callable[[], float] = time.time
+        """If a test sets another one, that takes the place of Redis' own, too."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     async def open(self) -> None:
-        pass
+        await self._link.open()
 
     async def reserve(
         self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
@@ -59,7 +64,7 @@ class RedisThrottle:
         }
         wait, granted = await self._do("reserve", host, **given)
         spacing = max((one.spacing for one in limits), default=0.0)
-        return Reservation((self._clock or time.time)() + wait, spacing, granted)
+        return Reservation(self.clock() + wait, spacing, granted)
 
     async def rest(self, host: str, seconds: float) -> None:
         await self._do("rest", host, seconds=seconds)
@@ -77,11 +82,13 @@ class RedisThrottle:
         return Spent(*await self._do("spend", host, **given))
 
     async def close(self) -> None:
-        pass
+        await self._link.close()
 
     async def _do(self, act: str, host: str, **given: Any) -> Any:
         """Runs the script, and returns its answer."""
-        given |= {"act": act, "kept": _KEPT, **({"now": self._clock()} if self._clock else {})}
+        given |= {"act": act, "kept": _KEPT}
+        if self.clock is not time.time:
+            given["now"] = self.clock()
         argument = msgspec.msgpack.encode(given)
 
         async def run(client: Any) -> bytes:

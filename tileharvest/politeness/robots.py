@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 NAME: Final = "TileHarvest"
 """The name by which a robots.txt means us."""
 
+FORBIDDEN: Final = "robots.txt forbids it"
+"""The reason of the failure of a tile that was not asked for."""
 LONGEST_UNASKED: Final = 60.0
 """The most seconds between two requests that a site may ask for. For more a person must have agreed."""
 _MOST: Final = 512 * 1024

@@ -52,8 +52,6 @@ class Rules:
     """Whether robots.txt is obeyed."""
     user_agents: tuple[str, ...] = ()
     """At least one. Each request takes one of them at random."""
-    crawl_gap: Delay = NO_DELAY
-    """The gap between two requests that the site's robots.txt asks for."""
 
     def limits_at(self, host: str) -> tuple[int, Delay]:
         """Returns the concurrency and the gap at a host, which a request of this map shares with all maps of
@@ -72,10 +70,9 @@ class Rules:
     def gap_at(self, moment: datetime, *, by_hand: Delay | None = None) -> Delay | None:
         """Returns the gap between two requests at this moment, or None while nothing may be asked.
 
-        A rate set by hand takes the place of the map's own. It is never faster than the quiet hours and the
-        site's robots.txt allow.
+        A rate set by hand takes the place of the map's own. It is never faster than the quiet hours allow.
         """
-        gap = (self.gap if by_hand is None else by_hand).at_least(self.crawl_gap)
+        gap = self.gap if by_hand is None else by_hand
         if self.quiet_until(moment) is None:
             return gap
         return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)

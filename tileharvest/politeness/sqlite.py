@@ -8,7 +8,6 @@ import secrets
 import sqlite3
 import time
 from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
@@ -55,30 +54,25 @@ class SqliteThrottle:
     Each process holds a lock in the same folder, by which the others know that it is alive. The system
     releases the lock when the process ends, however it ends. Nothing is forced to the disk: a power cut ends
     all processes, and may cost a rest or a budget's count. A file that cannot be read is begun anew.
-
-    Several crawls of a process may open and close the same one (`throttle_in`), which has one connection.
     """
 
-    def __init__(self, folder: Path | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         """Touches nothing yet."""
-        self._folder, self._clock = folder, clock
+        self._folder = folder
+        self.clock: Callable[[], float] = time.time
         self._connection: sqlite3.Connection | None = None
         self._lock: Lock | None = None
-        self._users = 0
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
-        """The name of this process, with which the names of its workers must begin, up to a colon."""
 
     async def open(self) -> None:
-        if not self._users:
-            self._connection = _connected(":memory:") if self._folder is None else self._opened(self._folder)
-        self._users += 1
+        self._connection = _connected(":memory:") if self._folder is None else self._opened(self._folder)
 
     async def reserve(
         self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
     ) -> Reservation:
         with self._transaction() as execute:
             times = dict(execute("SELECT name, at FROM times WHERE host = ?", host))
-            reservation, changed = reserve(times, limits, number, self._clock(), horizon)
+            reservation, changed = reserve(times, limits, number, self.clock(), horizon)
             for name, at in changed.items():
                 execute("INSERT OR REPLACE INTO times VALUES (?, ?, ?)", host, name, at)
             return reservation
@@ -86,11 +80,11 @@ class SqliteThrottle:
     async def rest(self, host: str, seconds: float) -> None:
         later = "INSERT INTO times VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)"
         with self._transaction() as execute:
-            execute(later, host, REST, self._clock() + seconds)
+            execute(later, host, REST, self.clock() + seconds)
 
     async def share(self, host: str, own: Share, of_map: int, of_host: int, lasts: float) -> int:
         with self._transaction() as execute:
-            now = self._clock()
+            now = self.clock()
             rows = execute("SELECT worker, map, places, busy, until FROM workers WHERE host = ?", host)
             alive = [Share(*row) for *row, until in rows if until > now and self._is_alive(row[0])]
             for gone in {row[0] for row in rows} - {one.worker for one in alive}:
@@ -112,9 +106,6 @@ class SqliteThrottle:
             return Spent(*execute(_SPEND, host, name, *spent)[0])
 
     async def close(self) -> None:
-        self._users = max(0, self._users - 1)
-        if self._users:
-            return
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -170,12 +161,6 @@ class SqliteThrottle:
         """Returns whether the process of a worker runs."""
         process = worker.partition(":")[0]
         return self._folder is None or process == self.process or Lock(self._folder, process).is_taken()
-
-
-@cache
-def throttle_in(folder: Path) -> SqliteThrottle:
-    """Returns the throttle of this process in a folder, which all of its crawls share."""
-    return SqliteThrottle(folder)
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:

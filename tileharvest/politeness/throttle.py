@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from tileharvest.maps.rates import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 HORIZON: Final = 0.25
 """Seconds by which starts are reserved ahead. As much is lost at most when a worker is killed, and one map of
@@ -78,6 +78,11 @@ class Throttle(Protocol):
 
     Times are seconds since 1970. Calls raise QueueError if the state cannot be kept.
     """
+
+    clock: Callable[[], float]
+    """Returns the time, by which starts and rests are given."""
+    process: str
+    """The name of this process, with which the names of its workers must begin, up to a colon."""
 
     async def open(self) -> None:
         """Begins to take part. Touches nothing else than what the throttle keeps."""

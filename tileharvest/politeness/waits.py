@@ -1,4 +1,4 @@
-"""Waits: what a crawl waits for, and until when."""
+"""Waits: what a crawl waits for, why nothing may start, and until when."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +15,33 @@ if TYPE_CHECKING:
 
 WORTH_A_WORD: Final = 5.0
 """Seconds after which a person wonders why nothing happens."""
+
+
+class HeldError(Exception):
+    """Nothing may start now."""
+
+
+class HoldReason(StrEnum):
+    """Why requests are held back."""
+
+    PAUSED = "paused"
+    """A person has paused the map."""
+    QUIET = "quiet"
+    """These are the map's quiet hours."""
+    DOWN = "down"
+    """The host does not answer."""
+    RESTING = "resting"
+    """The host has asked to be left alone for a while."""
+    SPENT = "spent"
+    """A budget is spent; the crawl is about to end."""
+
+
+class Hold(NamedTuple):
+    """The reason for which nothing may start."""
+
+    reason: HoldReason
+    until: float | None = None
+    """When it ends, in seconds since 1970. None if nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from scrapy.utils.misc import load_object
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import data_folder, setting
 from tileharvest.politeness.lock import Lock
-from tileharvest.politeness.sqlite import SqliteThrottle, throttle_in
+from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.port import SILENT
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from tileharvest.politeness.redis import RedisThrottle
+    from tileharvest.politeness.throttle import Throttle
     from tileharvest.queue.port import RequestQueue, Worker
     from tileharvest.queue.redis.link import RedisLink
     from tileharvest.queue.redis.map_leases import RedisMapLeases
@@ -111,21 +111,18 @@ def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
     )
 
 
-def shared_throttle(
-    settings: BaseSettings, *, is_kept: bool = True
-) -> tuple[SqliteThrottle | RedisThrottle, RedisLink | None]:
-    """Returns the throttle that this process shares with others, and the link that it needs: in Redis, or in
-    the data folder. A crawl that leaves nothing behind (`is_kept` is False) shares it if the data folder is
-    there. The caller opens both. All crawls of a process have the same throttle in a folder."""
+def shared_throttle(settings: BaseSettings, *, is_kept: bool = True) -> Throttle:
+    """Returns the throttle that this process shares with others, in Redis or in the data folder. A crawl that
+    leaves nothing behind (`is_kept` is False) shares it if the data folder is there. It is not
+    open."""
     kind = queue_kind(settings)
     if kind != "redis":
         folder = data_folder(settings)
         is_beside_others = folder.is_dir() or (is_kept and kind == "sqlite")
-        return throttle_in(folder / "throttle") if is_beside_others else SqliteThrottle(), None
+        return SqliteThrottle(folder / "throttle" if is_beside_others else None)
     from tileharvest.politeness.redis import RedisThrottle  # noqa: PLC0415
 
-    link = _redis_link(settings, "the limits of hosts", _OUTAGE)
-    return RedisThrottle(link), link
+    return RedisThrottle(_redis_link(settings, "the limits of hosts", _OUTAGE))
 
 
 def map_leases(settings: BaseSettings) -> LocalMapLeases | RedisMapLeases:

@@ -17,9 +17,8 @@ from scrapy.exceptions import NotConfigured
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.settings import setting
-from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.robots import Robots
-from tileharvest.politeness.waits import WORTH_A_WORD, Wait
+from tileharvest.politeness.waits import WORTH_A_WORD, HoldReason, Wait
 from tileharvest.queue.cancellation import cancel
 from tileharvest.tiles.outcomes import Outcome
 

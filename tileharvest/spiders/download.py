@@ -20,9 +20,9 @@ from scrapy.responsetypes import responsetypes
 from scrapy.utils.url import add_http_if_no_scheme
 
 from tileharvest.maps.settings import setting
-from tileharvest.politeness.hold import FORBIDDEN, HeldError
+from tileharvest.politeness.robots import FORBIDDEN
 from tileharvest.politeness.settings import outage_limits
-from tileharvest.politeness.waits import Wait
+from tileharvest.politeness.waits import HeldError, Wait
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse

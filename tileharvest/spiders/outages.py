@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from tileharvest.errors import SiteError
-from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
-from tileharvest.politeness.waits import noted
+from tileharvest.politeness.waits import HoldReason, noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.scheduler.crawl import as_error
 from tileharvest.spiders.transfer import kinds_of

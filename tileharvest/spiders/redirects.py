@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urljoin, urlsplit
@@ -12,10 +11,10 @@ from urllib.parse import urljoin, urlsplit
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.maps.rates import NO_DELAY
-from tileharvest.politeness.hold import FORBIDDEN, HeldError
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.robots import Robots, origin_of, too_slow
+from tileharvest.politeness.robots import FORBIDDEN, Robots, origin_of, too_slow
+from tileharvest.politeness.waits import HeldError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -164,9 +163,8 @@ class Redirects:
         if slow is not None:
             return f"its robots.txt {slow}"
         crawl.robots = crawl.robots.beside(robots)
-        if crawl.throttle is not None and crawl.rules is not None:
-            crawl.rules = replace(crawl.rules, crawl_gap=crawl.robots.gap)
-            crawl.throttle.obey(crawl.rules)
+        if crawl.throttle is not None:
+            crawl.throttle.slow_down(robots.gap.most)
         return None
 
 

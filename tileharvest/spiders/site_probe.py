@@ -78,8 +78,8 @@ class SiteProbeSpider(Spider):
                 probe,
                 self.description,
                 fetch_with(self.crawler, self.description.host),
+                slow_down=self.throttle.map.slow_down,
                 obeys=self.rules.robots,
-                waits=crawl_of(self.crawler).waits,
             )
             await expect_near(self.site, self.description.host)
             await self.probed(self.site)

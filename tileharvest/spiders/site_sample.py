@@ -65,7 +65,6 @@ class SiteSampleSpider(SiteProbeSpider):
         """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
 
     async def probed(self, site: Site) -> None:
-        self.throttle.obey(self.robots.gap)
         self.plan = await self.sample(site)
 
     def count(self) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import BudgetError, program
 from tileharvest.maps.budgets import OF_DAY
-from tileharvest.politeness.hold import HoldReason
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
-from tileharvest.politeness.waits import WORTH_A_WORD
+from tileharvest.politeness.waits import WORTH_A_WORD, HoldReason
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.settings import lease_seconds, shared_throttle
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.budgets import Budget
-    from tileharvest.maps.rates import Delay
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.crawl import CrawlContext
 
@@ -49,17 +46,10 @@ class CrawlThrottle:
         """`name` and `zone` are those of the map. `is_kept` is False for a crawl that leaves nothing
         behind."""
         self._crawl, self._name, self._zone = crawl, name, zone
-        self._shared, self._link = shared_throttle(settings, is_kept=is_kept)
+        self._shared = shared_throttle(settings, is_kept=is_kept)
         self.map = crawl.throttle = MapThrottle(
-            self._shared,
-            self._shared.process,
-            name,
-            rules,
-            crawl.cost_meter,
-            lasts=lease_seconds(settings),
-            zone=zone,
+            self._shared, name, rules, crawl.cost_meter, lasts=lease_seconds(settings), zone=zone
         )
-        self._is_closed = False
         self._said: HoldReason | None = None
         self._heard = Controls()
         """The orders of a person that were told last."""
@@ -67,21 +57,18 @@ class CrawlThrottle:
 
     async def open(self, budget: Budget) -> None:
         """Takes part in the limits of the map, and begins to look. Raises QueueError."""
-        if self._link is not None:
-            await self._link.open()
         await self._shared.open()
         try:
             await self.map.open(budget)
             await self._look()
         except BaseException:
-            await self._part()
+            await self._shared.close()
             raise
         self._looking = asyncio.ensure_future(self._look_on())
 
     async def close(self) -> None:
         """Gives everything back. Closing twice is harmless, and so is closing what was not opened. Raises
         QueueError."""
-        self._is_closed = True
         if self._looking is None:
             return
         looking, self._looking = self._looking, None
@@ -89,23 +76,12 @@ class CrawlThrottle:
         try:
             await self.map.close()
         finally:
-            await self._part()
-
-    async def _part(self) -> None:
-        await self._shared.close()
-        if self._link is not None:
-            await self._link.close()
-
-    def obey(self, crawl_gap: Delay) -> None:
-        """Keeps the gap that the site's robots.txt asks for, too."""
-        assert self._crawl.rules is not None
-        self._crawl.rules = replace(self._crawl.rules, crawl_gap=crawl_gap)
-        self.map.obey(self._crawl.rules)
+            await self._shared.close()
 
     def check(self) -> None:
         """Raises BudgetError if the budget is spent, and CancelledError if the crawl is ending. A
         caller that receives much at once asks this again and again, from any thread."""
-        if self._crawl.is_ending or self._is_closed:
+        if self._crawl.is_ending or self._looking is None:
             raise asyncio.CancelledError
         # The throttle has not heard of bytes that git has received.
         self.map.count_bytes(0)

@@ -363,7 +363,6 @@ class TileSpider(Spider):
             harvest.is_pushed = True
         await self._be_allowed()
         site = await self._read_tree() or await self._probe_site()
-        self.throttle.obey(crawl.robots.gap)
         hosts = {layer.host for layer in site.layers}
         if len(hosts) == 1:
             self.throttle.map.host = hosts.pop()
@@ -400,7 +399,7 @@ class TileSpider(Spider):
             )
 
         site, self.crawl.robots = await probe_politely(
-            probe, description, fetch, obeys=rules.robots, waits=self.crawl.waits
+            probe, description, fetch, slow_down=self.throttle.map.slow_down, obeys=rules.robots
         )
         await expect_near(site, description.host)
         kept = {url: file for url, file in read.items() if file.is_worth_keeping}

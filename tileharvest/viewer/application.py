@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tileharvest.store.cache import DiskCache
     from tileharvest.store.port import TileStore
     from tileharvest.viewer.api import Question
-    from tileharvest.viewer.page_files import PageFile
+    from tileharvest.viewer.page_files import FileAnswer
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -96,7 +96,7 @@ class Application:
         served: ServedMaps,
         store: TileStore,
         composer: Composer,
-        page: Mapping[str, PageFile],
+        page: Mapping[str, FileAnswer],
         cache: DiskCache,
         ancestors: tuple[str, ...] = (),
     ) -> None:
@@ -181,14 +181,14 @@ class Application:
     async def _index(self, request: web.Request) -> web.Response:
         if INDEX not in self._page:
             raise unknown("the page is not there")
-        page = self._page[INDEX].answer(request)
+        page = self._page[INDEX](request)
         return framed(page, self._ancestors if "embed" in request.query else ())
 
     async def _page_file(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self._page:
             raise unknown(f"the page has no file {quoted(name)}")
-        return self._page[name].answer(request)
+        return self._page[name](request)
 
     def _image(self, request: web.Request) -> web.Response:
         """Answers with an image, or with the picture that it shows."""

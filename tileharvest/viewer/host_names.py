@@ -9,14 +9,13 @@ names than its own.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _AUTHORITY: Final = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s:/@\[\]]+))(?::(?P<port>\d{0,5}))?", re.ASCII
@@ -28,40 +27,31 @@ _LAST_PORT: Final = 65_535
 _LOOPBACK: Final = "localhost"
 
 
-@dataclass(frozen=True, slots=True)
-class HostNames:
-    """The hosts that a request may name."""
+def admission(host: str, more: Iterable[str] = ()) -> Callable[[str], bool]:
+    """Returns a function that says whether a request may name a host, written as in the header Host:
+    `127.0.0.1:8000`. The viewer listens on `host`.
 
-    names: frozenset[str]
-    """Names and addresses in small letters. Those of the loopback are always allowed, and are not in it."""
-    takes_addresses: bool
-    """Whether any IP address is allowed. No name server can give a number another meaning."""
+    It may name `host` itself, the loopback, and the names of `--allow-host`, which are `more`. If the viewer
+    listens to more than the loopback, any IP address will do, because no name server can give a number
+    another meaning. Raises ConfigurationError for anything but a name in `more`, such as the address of a
+    page.
+    """
+    names, takes_addresses = {host.lower()}, not is_loopback(host)
+    for name in more:
+        plain = name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+        if _address(plain) is None and _NAME.fullmatch(plain) is None:
+            raise ConfigurationError(
+                f"--allow-host {name} cannot be: write a name alone, such as maps.example.net"
+            )
+        names.add(plain)
 
-    @classmethod
-    def of(cls, host: str, more: Iterable[str] = ()) -> Self:
-        """Returns the names of a viewer that listens on `host`.
-
-        `more` are the names of `--allow-host`. Raises ConfigurationError for anything but a name, such as
-        the address of a page.
-        """
-        names = {host.lower()}
-        for name in more:
-            plain = name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
-            if _address(plain) is None and _NAME.fullmatch(plain) is None:
-                raise ConfigurationError(
-                    f"--allow-host {name} cannot be: write a name alone, such as maps.example.net"
-                )
-            names.add(plain)
-        return cls(frozenset(names), takes_addresses=not is_loopback(host))
-
-    def admit(self, authority: str) -> bool:
-        """Returns whether a request may name this host, written as in the header Host: `127.0.0.1:8000`."""
-        host = _host_of(authority)
-        if host is None:
+    def admits(authority: str) -> bool:
+        named = _host_of(authority)
+        if named is None:
             return False
-        return (
-            host in self.names or is_loopback(host) or (self.takes_addresses and _address(host) is not None)
-        )
+        return named in names or is_loopback(named) or (takes_addresses and _address(named) is not None)
+
+    return admits
 
 
 def is_loopback(host: str) -> bool:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.export.published_page import served_modules
 from tileharvest.viewer.replies import AFTER_ASKING, tag_of, tagged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from importlib.resources.abc import Traversable
 
     from aiohttp import web
+
+FileAnswer: TypeAlias = "Callable[[web.BaseRequest], web.Response]"
 
 FOLDER: Final = resources.files("tileharvest.viewer").joinpath("page")
 """The page's folder. It is read as a resource, because on scrapyd it lies in a zipped egg."""
@@ -36,25 +37,9 @@ _WITHOUT_SERVER: Final = "published"
 """The folder of modules for pages without a server."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageFile:
-    """A file of the page as it was when the server started."""
-
-    body: bytes
-    kind: str
-    """Its media type."""
-    tag: str
-    zipped: bytes | None
-    """The compressed body, or None if compression does not make it smaller."""
-
-    def answer(self, request: web.BaseRequest) -> web.Response:
-        headers = {"Content-Type": self.kind, "Cache-Control": AFTER_ASKING}
-        return tagged(self.body, self.tag, headers, request, self.zipped)
-
-
-def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
-    """Returns the files of the folder and of the folders in it by their path, such as `leaflet/leaflet.css`.
-    The modules are scripts (`served_modules`).
+def page_files(folder: Traversable = FOLDER) -> dict[str, FileAnswer]:
+    """Returns the answers with the files of the folder, and of the folders in it, by their path, such as
+    `leaflet/leaflet.css`. The modules are scripts (`served_modules`).
 
     Hidden files, files of kinds that no page has, and those for pages without a server are left out. A
     missing folder has no files. Raises OSError for a file that cannot be read.
@@ -62,7 +47,7 @@ def page_files(folder: Traversable = FOLDER) -> dict[str, PageFile]:
     bodies = dict(_below(folder, "")) if folder.is_dir() else {}
     modules = {name: bodies.pop(name).decode() for name in list(bodies) if _is_module(name)}
     scripts = {name: text.encode() for name, text in served_modules(modules).items()}
-    return {name: _file(name, body) for name, body in sorted((bodies | scripts).items())}
+    return {name: _answer(name, body) for name, body in sorted((bodies | scripts).items())}
 
 
 def _below(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
@@ -79,7 +64,10 @@ def _is_module(name: str) -> bool:
     return name.endswith(".js") and not name.startswith(_LIBRARY)
 
 
-def _file(name: str, body: bytes) -> PageFile:
-    kind = _KINDS[PurePath(name).suffix]
+def _answer(name: str, body: bytes) -> FileAnswer:
+    """Returns a function that answers with a file, which is compressed now if that makes it smaller."""
+    kind, tag = _KINDS[PurePath(name).suffix], tag_of(body)
     zipped = None if kind == "image/png" else gzip.compress(body, mtime=0)
-    return PageFile(body, kind, tag_of(body), zipped if zipped and len(zipped) < len(body) else None)
+    smaller = zipped if zipped and len(zipped) < len(body) else None
+    headers = {"Content-Type": kind, "Cache-Control": AFTER_ASKING}
+    return lambda request: tagged(body, tag, headers, request, smaller)

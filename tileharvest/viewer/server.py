@@ -17,7 +17,7 @@ import uvloop
 from aiohttp import web
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.viewer.host_names import HostNames
+from tileharvest.viewer.host_names import admission
 from tileharvest.viewer.replies import error, quoted
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def listening(
     if it cannot listen, and ConfigurationError for a host that is not this computer's, or for a text that is
     no name.
     """
-    site = web.Application(middlewares=[_guard(HostNames.of(host, allowed)), application.refuse])
+    site = web.Application(middlewares=[_guard(admission(host, allowed)), application.refuse])
     site.add_routes(application.routes())
     runner = web.AppRunner(site, access_log=None, keepalive_timeout=KEPT_ALIVE, shutdown_timeout=PATIENCE)
     await runner.setup()
@@ -98,15 +98,15 @@ async def listening(
         await runner.cleanup()
 
 
-def _guard(names: HostNames) -> Any:
-    """Returns a middleware that lets only requests to one of these names through."""
+def _guard(admits: Callable[[str], bool]) -> Any:
+    """Returns a middleware that lets only requests to an admitted host name through."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         # A request may have a whole address, which counts instead of the header. aiohttp's `host` has the one
         # that counts.
         for named in {request.host, *request.headers.getall("Host", [""])}:
-            if not names.admit(named):
+            if not admits(named):
                 return error(
                     HTTPStatus.MISDIRECTED_REQUEST,
                     f"the viewer is not at {quoted(named)}; if that is a name of yours, start it with"

@@ -60,7 +60,7 @@ def told(stage: Stage, *words: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_what_is_missing_or_has_another_size_is_named_with_its_tile(stage: Stage) -> None:
+def test_missing_images_are_listed_with_their_tiles_and_unnamed_ones_by_name(stage: Stage) -> None:
     found = told(stage)
     assert found["images"] == len(PATHS)
     assert [(one["tile"], one["image"]) for one in found["missing"]] == [
@@ -70,10 +70,7 @@ def test_what_is_missing_or_has_another_size_is_named_with_its_tile(stage: Stage
     assert {(one["map"], one["layer"], one["day"]) for one in found["missing"]} == {
         ("small", LAYER, FIRST_DAY)
     }
-
-
-def test_what_no_version_names_is_told(stage: Stage) -> None:
-    assert told(stage)["unnamed"] == [f"{sha1(UNNAMED).hexdigest()}.png"]
+    assert found["unnamed"] == [f"{sha1(UNNAMED).hexdigest()}.png"]
 
 
 def test_damaged_bytes_are_found_by_reading_them(stage: Stage) -> None:

@@ -101,13 +101,6 @@ def test_heat_is_the_number_of_versions_after_one_day_and_until_another(world: W
         assert heat(world.history, world.ids[layer], area, after, until) == expected
 
 
-def test_a_wide_area_is_as_hot_as_its_parts(world: World) -> None:
-    layer = world.ids["day"]
-    wide = heat(world.history, layer, TileRange(0, -601, 601, -3, 3), BEFORE, AFTER)
-    assert wide == heat(world.history, layer, TileRange(0, -31, 31, -3, 3), BEFORE, AFTER)
-    assert wide
-
-
 def true_places(world: World, layer: str, zoom: int, after: date, until: date) -> list[ChangedBlock]:
     """Block by block and tile by tile, the most changed first."""
     days: dict[Tile, int] = {

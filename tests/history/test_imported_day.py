@@ -301,17 +301,6 @@ def test_a_later_harvest_that_did_not_ask_for_every_tile_says_nothing_of_what_it
     assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut"))]
 
 
-def test_a_tile_that_failed_in_a_later_harvest_counts_as_unchanged_on_its_day(history: History) -> None:
-    first = began(history)
-    record(first, [found("add", A, b"castle")])
-    ended(first)
-    second = began(history, LATER)
-    record(second, [found("fail", A)])
-    ended(second)
-    only(history, BETWEEN, of(A, b"ruin"))
-    assert [one[1] for one in told(history, A)] == [sha(b"castle"), sha(b"ruin"), sha(b"castle")]
-
-
 def test_what_a_harvest_found_on_the_same_day_stays(history: History) -> None:
     harvest = began(history)
     record(harvest, [found("add", A, b"castle")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -381,6 +380,8 @@ class Batcher:
         self._call = history.write if writes else history.read
         self._delay = _DELAY if writes else 0.0
         self._waiting: deque[_Item] = deque()
+        self._ending = threading.Event()
+        """Set when no more items come to wait for."""
         self._thread = ThreadPoolExecutor(1, f"history-{'writer' if writes else 'reader'}")
 
     def submit(
@@ -398,12 +399,13 @@ class Batcher:
 
     def close(self) -> None:
         """Waits for what was submitted. Nothing more can be submitted afterwards."""
+        self._ending.set()
         self._thread.shutdown()
 
     def _do_waiting(self) -> None:
         # An earlier call may have done this call's item together with others.
         if self._waiting and self._delay:
-            time.sleep(self._delay)
+            self._ending.wait(self._delay)
         taken = [self._waiting.popleft() for _ in range(min(_MOST_ITEMS, len(self._waiting)))]
         taken = [one for one in taken if one[-1].set_running_or_notify_cancel()]
         if not taken:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from tileharvest.politeness.lock import Lock
@@ -25,23 +23,6 @@ def test_a_lock_is_held_once_until_it_is_dropped(tmp_path: Path) -> None:
     assert same.take()
     same.drop()
     other.drop()
-
-
-def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
-    program = (
-        "import sys, pathlib; from tileharvest.politeness.lock import Lock\n"
-        f"print(Lock(pathlib.Path({str(tmp_path)!r}), 'a').take(), flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"True\n"
-        assert Lock(tmp_path, "a").is_taken()
-        assert not Lock(tmp_path, "a").take()
-        process.kill()
-        process.wait()
-    assert not Lock(tmp_path, "a").is_taken()
 
 
 def test_looking_makes_no_file(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from scrapy import signals
 from scrapy.logformatter import LogFormatter
 
 from tileharvest.errors import printable
@@ -76,8 +77,10 @@ def _printable_lines(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
-def write_printable_lines() -> None:
+def write_printable_lines(crawler: Crawler | None = None) -> None:
     """Lets the handlers of the process's log write such lines. Scrapy makes its handler anew for each
-    crawler, before it makes the spider."""
+    crawler, after the spider and before that is opened."""
     for handler in logging.root.handlers:
         handler.addFilter(_LINES)
+    if crawler is not None:
+        crawler.signals.connect(write_printable_lines, signals.spider_opened)

@@ -41,7 +41,7 @@ class SiteProbeSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        write_printable_lines()
+        write_printable_lines(crawler)
         spider = super().from_crawler(crawler, *args, **kwargs)
         # Not weaker: the contact is added to what the command line says.
         crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")

@@ -153,7 +153,7 @@ class TileSpider(Spider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        write_printable_lines()
+        write_printable_lines(crawler)
         spider = super().from_crawler(crawler, *args, **kwargs)
         spider.crawl = crawl = crawl_of(crawler)
         crawl.arguments = kwargs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from datetime import UTC
+from datetime import UTC, date
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -15,6 +15,7 @@ from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.utils.test import get_crawler
 
 from tileharvest.harvest.walks import LayerWalk
+from tileharvest.history.blocks import KnownBlock
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
@@ -32,6 +33,7 @@ from tileharvest.tiles.block import Block, mask_of
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
+from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -101,7 +103,8 @@ class Stage:
         """The answers to a block of tiles that are known to exist."""
         request = BlockRequest.of(Block(LAYER, 0, 0, -1, mask), f"{self.url}/day/0.png", method="HEAD")
         request.expected = mask
-        request.conditions = {0: {"If-None-Match": '"1"'}}
+        known = Version(date(2024, 5, 1), Image("a" * 40, "png", 4), Validator('"1"'))
+        request.known = KnownBlock({0: known})
         response = await self.handler.download_request(request)
         assert isinstance(response, BlockResponse)
         return response

@@ -86,11 +86,6 @@ class DiffMiddleware:
         if not len(request.block):
             return BlockResponse(request.url, request=request, findings=Findings())
         if request.method == "HEAD":
-            request.conditions = {
-                bit: headers
-                for bit, latest in known.versions.items()
-                if request.block.mask >> bit & 1 and (headers := conditional_headers(latest))
-            }
             request.gets = self._fetched_at_once(request)
             is_kept = request.block.zoom in harvest.layers[request.block.layer].walk.kept_zooms
             there = mask_of(bit for bit, latest in known.versions.items() if latest.image is not None)
@@ -114,7 +109,10 @@ class DiffMiddleware:
             return block.mask
         gets = 0
         if self._is_conditional:
-            gets = mask_of(bit for bit, headers in request.conditions.items() if "If-None-Match" in headers)
+            known = request.known.versions.items()
+            gets = block.mask & mask_of(
+                bit for bit, latest in known if "If-None-Match" in conditional_headers(latest)
+            )
         is_kept = block.zoom in harvest.layers[block.layer].walk.kept_zooms
         if is_kept and harvest.fetches_unknown and not asked.late:
             gets |= block.mask & ~mask_of(request.known.versions)

@@ -48,8 +48,6 @@ class BlockRequest(Request):
     """What the history knew of the block when it was looked up. `DiffMiddleware` sets it."""
     gets: int = 0
     """The tiles that a HEAD block asks for by GET all the same. `DiffMiddleware` sets it."""
-    conditions: Mapping[int, Mapping[str, str]] = {}
-    """The headers by which a GET becomes conditional, by the tile's bit. `DiffMiddleware` sets it."""
     expected: int = 0
     """The tiles that should exist, of which a host that answers 403 or 404 to HEAD may refuse HEAD alone.
     `DiffMiddleware` sets it."""

@@ -39,7 +39,7 @@ from tileharvest.spiders.transfer import (
     shared_options,
 )
 from tileharvest.tiles.block import WHOLE, mask_of
-from tileharvest.tiles.verdict import PASSING, REFUSED, Answer, HeadSupport, retry_after
+from tileharvest.tiles.verdict import PASSING, REFUSED, Answer, HeadSupport, conditional_headers, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -258,8 +258,10 @@ class TileDownloadHandler:
             self._start_tiles()
 
         throttle.count_request()
-        conditions = block.request.conditions.get(bit) if method == "GET" else None
-        terms = block.terms if conditions is None else block.terms.with_headers(conditions)
+        # A GET in place of a HEAD asks whether the tile has changed. Any other is made because it has.
+        is_in_place = method == "GET" and block.request.method == "HEAD"
+        conditions = conditional_headers(block.request.known.versions.get(bit)) if is_in_place else {}
+        terms = block.terms.with_headers(conditions) if conditions else block.terms
         self._send(method, url, terms, answered)
 
     def _replied(

@@ -15,6 +15,7 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
+from tileharvest.errors import QueueError
 from tileharvest.queue.segments import Segment
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import scheduler_of
@@ -92,6 +93,22 @@ class ClosingSpider(StubSpider):
             return await exchange(pushed, ended, wanted, now)
 
         scheduler.close, scheduler.queue.exchange = closes, exchanges
+        yield from super().parse(response)
+
+
+class FailingQueueSpider(StubSpider):
+    """Its queue fails once, when it is to take the links of the first page."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        scheduler = scheduler_of(self.crawler)
+        assert scheduler is not None
+        exchange = scheduler.queue.exchange
+
+        async def fail(*_: Any) -> Any:
+            scheduler.queue.exchange = exchange
+            raise QueueError("the disk is full")
+
+        scheduler.queue.exchange = fail
         yield from super().parse(response)
 
 

@@ -89,6 +89,16 @@ def test_what_failed_is_offered_first_in_the_next_segment_only(crawls: Crawls, p
     assert crawls.asked() == ["/bad", "/page", "/bad", "/page"]
 
 
+def test_a_page_whose_links_the_queue_could_not_take_is_not_finished(crawls: Crawls) -> None:
+    for name in "abc":
+        crawls.write_page(name)
+    root = crawls.write_page("root", "/a", "/b", "/c")
+    failed, _ = crawls.crawl(run(root, spider="FailingQueueSpider"), run(root))
+    assert failed.said("ERROR") == ["the disk is full"]
+    assert {"/a", "/b", "/c"} <= set(crawls.asked())
+    assert crawls.counts().left == 0
+
+
 # --- Once per segment ------------------------------------------------------------------------------
 
 
@@ -123,6 +133,18 @@ def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_or_a_fresh
 
 
 # --- In which order --------------------------------------------------------------------------------
+
+
+def test_what_is_leased_ahead_is_offered_by_priority(
+    tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    (tmp_path / "site").mkdir()
+    site: Any = misbehaving(tmp_path / "site")
+    crawls = Crawls(tmp_path, site)
+    crawls.push(*[order(f"{site.url}/{priority}", priority) for priority in (-2, 3, 0, 1)])
+    crawls.crawl(run(CONCURRENT_REQUESTS=8, CONCURRENT_REQUESTS_PER_DOMAIN=1))
+    asked = [one.path for one in site.received]
+    assert asked.index("/3") < asked.index("/-2")
 
 
 def test_what_json_cannot_hold_waits_in_memory_and_the_log_says_so_once(crawls: Crawls) -> None:
@@ -199,11 +221,12 @@ def test_a_spider_that_is_told_to_end_gives_back_what_it_has_not_begun(
     """It is told while it waits for the first answer."""
     (tmp_path / "site").mkdir()
     site: Any = misbehaving(tmp_path / "site")
-    site.rule_for_all = gate = Gate()
+    site.rule_for_all = gate = Gate(keeps_all=True)
     crawls = Crawls(tmp_path, site)
     crawls.push(*[order(f"{site.url}/{n}") for n in range(50)])
-    with crawls.running(run(CONCURRENT_REQUESTS=1)) as process:
-        assert await_condition(lambda: gate.is_reached, process)
+    # Four are on the way, and two more are leased ahead.
+    with crawls.running(run(CONCURRENT_REQUESTS=4)) as process:
+        assert await_condition(lambda: len(site.received) >= 4, process)
         process.send_signal(signal.SIGTERM)
         gate.open()
         _, stderr = process.communicate(timeout=240)

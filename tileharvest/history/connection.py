@@ -140,6 +140,8 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     # The pool tries each connection before it is used, as a restart of the server has closed those in the
     # pool. No column is an hstore, for which the dialect would ask each server.
     engine = create_engine(url, connect_args=patience, pool_pre_ping=True, use_native_hstore=False)
+    # The pool writes a traceback for each cursor that breaks with its connection. We say that in one line.
+    logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
     settings = {
         "statement_timeout": f"{STATEMENT_TIMEOUT}s",
         "lock_timeout": f"{lock_timeout:.3f}s",

@@ -70,7 +70,7 @@ _BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
 """Files that run in the process of a folder elsewhere, as they need the same. The demo's world takes seconds
 to draw."""
 
-# A slow machine is no failure; in CI the same examples are tried every time.
+# A slow machine is not a failure; in CI the same examples are tried every time.
 _ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.register_profile(
     "tests", _ANY_MACHINE, derandomize=bool(os.environ.get("CI")), max_examples=40

@@ -104,7 +104,7 @@ DOWNLOAD_LOW_SPEED_TIME = 30
 has the same limit. Scrapy's DOWNLOAD_TIMEOUT limits a whole answer. With 0 here it is the only limit."""
 
 PROGRESS_INTERVAL = 60.0
-"""Seconds between two lines of progress if the output is no terminal."""
+"""Seconds between two lines of progress if the output is not a terminal."""
 
 # --- Ours: politeness. maps.toml says it for one map, the command line for one run ------------------
 

@@ -1,4 +1,4 @@
-"""What the shared maps seldom show: tiles that are no squares, that nest by five, or are of the earth."""
+"""What the shared maps seldom show: tiles that are not squares, that nest by five, or are of the earth."""
 
 from __future__ import annotations
 

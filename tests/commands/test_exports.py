@@ -44,7 +44,7 @@ def named(tmp_path: Path) -> list[str]:
         (["mosaic", "worl"], 2, f"the history has no map 'worl'; it has '{MAP}'"),
         (["mosaic", MAP, "none/map.png"], 1, "name a folder that is there and can be written"),
         (["mosaic", MAP, "map.png", "--zoom", "1"], 2, f"has zooms 0 to -8 on {THIRD}"),
-        (["mosaic", MAP, "map.png", "--max-bytes", "lots"], 2, "'lots' is no size"),
+        (["mosaic", MAP, "map.png", "--max-bytes", "lots"], 2, "'lots' is not a size"),
         ([*DIFF, "map.png", "--max-pixels", "0"], 2, "leaves nothing to draw"),
         ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
         (["film", MAP, "film.avi"], 2, "film.avi is not a name for a film"),

@@ -214,14 +214,10 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
         asyncio.run(test())
 
 
-def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "throttle.sqlite").write_bytes(b"something else" * 100)
-
-    async def test() -> None:
-        async with opened(str(tmp_path), Clock()) as one:
-            assert (await one.reserve("h", 1, [limit(1.0)])).number == 1
-
-    asyncio.run(test())
+    async with opened(str(tmp_path), Clock()) as one:
+        assert (await one.reserve("h", 1, [limit(1.0)])).number == 1
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -230,18 +226,14 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         asyncio.run(SqliteThrottle(tmp_path / "hosts").open())
 
 
-def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(server: RedisServer) -> None:
+async def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(server: RedisServer) -> None:
     server.ask("FLUSHALL")
-
-    async def test() -> None:
-        link = Link(str(server.socket))
-        first, second = [await RedisThrottle(link).reserve("h", 1, [limit(3_600.0)]) for _ in range(2)]
-        await link.close()
-        assert (first.number, second.number) == (1, 0)
-        assert abs(first.start - time.time()) < 300
-        assert 3_300 < second.start - time.time() < 3_900
-
-    asyncio.run(test())
+    link = Link(str(server.socket))
+    first, second = [await RedisThrottle(link).reserve("h", 1, [limit(3_600.0)]) for _ in range(2)]
+    await link.close()
+    assert (first.number, second.number) == (1, 0)
+    assert abs(first.start - time.time()) < 300
+    assert 3_300 < second.start - time.time() < 3_900
 
 
 def test_a_host_with_a_brace_in_its_name_has_a_key_of_its_own_slot() -> None:

@@ -156,17 +156,14 @@ def test_a_queue_that_cannot_be_asked_is_told_to_be_away(error: Exception) -> No
     assert asyncio.run(read()) == {("tileharvest_queue_up", "small"): 0}
 
 
-def test_a_port_that_is_in_use_is_an_error_and_one_that_was_stopped_is_free() -> None:
+async def test_a_port_that_is_in_use_is_an_error_and_one_that_was_stopped_is_free() -> None:
     async def ask() -> Overview:
         return LOCAL
 
-    async def take_turns() -> None:
-        async with Page(ask) as first:
-            second = Page(ask)
-            second.port = first.port
-            with pytest.raises(OSError, match="address already in use"):
-                await second.__aenter__()
-        async with second:
-            assert await second.read() == QUEUE
-
-    asyncio.run(take_turns())
+    async with Page(ask) as first:
+        second = Page(ask)
+        second.port = first.port
+        with pytest.raises(OSError, match="address already in use"):
+            await second.__aenter__()
+    async with second:
+        assert await second.read() == QUEUE

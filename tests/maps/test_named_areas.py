@@ -81,7 +81,7 @@ def test_what_is_not_there_cannot_be_removed(file: Path) -> None:
     ("name", "corner", "message"),
     [
         *(
-            (name, 1, "is no name of an area")
+            (name, 1, "is not a name of an area")
             for name in ("", " base", "base ", "a/b", "a\\b", "a\nb", "\x7f", "x" * (LONGEST_NAME + 1))
         ),
         *(("base", value, "farther out than any map") for value in (float("nan"), float("inf"), 1e12)),
@@ -111,7 +111,7 @@ def test_an_area_that_cannot_be_is_refused(name: str, corner: float, message: st
         ("\xff", "cannot be read"),
         (
             f"[[world]]\n{GOOD}\n[[world]]\n{GOOD.replace('base', 'a/b')}\n",
-            "map 'world': 'a/b' is no name of an area: write 1 to 60 characters",
+            "map 'world': 'a/b' is not a name of an area: write 1 to 60 characters",
         ),
     ],
 )

@@ -91,7 +91,7 @@ def test_any_other_address_is_no_tile(url: str) -> None:
         (f"{HOST}/{{x}}.png", "that of a canvas has {x} and {y}"),
         (f"{HOST}/{{z}}.png", "that of a canvas has {x} and {y}"),
         (f"{HOST}/tiles.{{r}}png", "has {z}, {x} and {y}, or"),
-        (f"{HOST}/{{z}}/{{x}}/{{Y}}.png", r"'\{Y\}' is no placeholder; there are \{z\}"),
+        (f"{HOST}/{{z}}/{{x}}/{{Y}}.png", r"'\{Y\}' is not a placeholder; there are \{z\}"),
         (f"{HOST}/{{z}}/{{x}}/{{y}}.png}}", "a brace that belongs to no placeholder"),
         ("https://{z}.example.net/{z}/{x}/{y}.png", "or one in the host's name"),
     ],

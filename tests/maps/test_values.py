@@ -47,11 +47,11 @@ REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
         ["", "GB", "2 GiB", "2 gb", "-1 MB", "1e3", "2 MB 3", "1000000 TB", "9" * 400],
     ),
     parse_time: (
-        "is no time of the day: write for example 04:00",
+        "is not a time of the day: write for example 04:00",
         ["24:00", "4", "04:60", "4 am", ""],
     ),
     Delay.of: (
-        r"is no time to wait: write seconds.*, such as 0\.5 or \[0\.2, 0\.8\]",
+        r"is not a time to wait: write seconds.*, such as 0\.5 or \[0\.2, 0\.8\]",
         [-1, (0.8, 0.2), (1,), (1, 2, 3), float("nan"), float("inf"), 90_000],
     ),
     parse_rate: (
@@ -59,7 +59,7 @@ REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
         ["", "2", "0/s", "-1/s", "2/d", "1/week", "fast", "1e3/s", "2/s2", "\u0662/s"],
     ),
     Interval.parse: (
-        "is no interval: write for example 1d, 6h or 7d",
+        "is not an interval: write for example 1d, 6h or 7d",
         ["", "0d", "1", "d", "1m", "1 d", "-1d", "1.5d", "12345h", "٣d"],
     ),
     QuietHours.parse: (

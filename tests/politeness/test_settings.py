@@ -137,8 +137,8 @@ def test_quiet_hours_may_be_the_whole_day_only_where_it_is_asked_at_a_rate_then(
 @pytest.mark.parametrize(
     ("toml", "problem"),
     [
-        ('[hosts."http://maps.example.net/"]\nconcurrency = 1', "is no host; write its name alone"),
-        ('[hosts."maps.example.net:80"]\nconcurrency = 1', "is no host; write its name alone"),
+        ('[hosts."http://maps.example.net/"]\nconcurrency = 1', "is not a host; write its name alone"),
+        ('[hosts."maps.example.net:80"]\nconcurrency = 1', "is not a host; write its name alone"),
         ("[hosts.maps.example.net]\nconcurrency = 1", "its name stands in quotes"),
         ('[hosts.h]\nconcurrency = "1"', "key 'concurrency': expected"),
         ("[hosts.h]\nrequests_per_second = 1e-9", "1e-09 requests per second cannot be"),

@@ -27,7 +27,7 @@ async def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> N
     # A queue that is paused twice is paused since the first time.
     assert await pause(queue, "11:00") == "10:00"
     await set_rate(queue, "30/min")
-    with pytest.raises(ValueError, match="is no rate"):
+    with pytest.raises(ValueError, match="is not a rate"):
         await set_rate(queue, "fast")
     await queue.forget(DAY)
     await queue.forget_others(1, "2026-11-21")

@@ -174,12 +174,9 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
         queue.open()
 
 
-def test_queues_of_one_process_work_in_one_thread(tmp_path: Path) -> None:
-    async def work() -> None:
-        queues = [SqliteQueue(tmp_path / f"{number}.sqlite") for number in range(20)]
-        await asyncio.gather(*(queue.open(DAY, 0.0) for queue in queues))
-        await asyncio.gather(*(queue.counts(DAY, 0.0) for queue in queues))
-        assert sum(thread.name.startswith("queue_") for thread in threading.enumerate()) == 1
-        await asyncio.gather(*(queue.close() for queue in queues))
-
-    asyncio.run(work())
+async def test_queues_of_one_process_work_in_one_thread(tmp_path: Path) -> None:
+    queues = [SqliteQueue(tmp_path / f"{number}.sqlite") for number in range(20)]
+    await asyncio.gather(*(queue.open(DAY, 0.0) for queue in queues))
+    await asyncio.gather(*(queue.counts(DAY, 0.0) for queue in queues))
+    assert sum(thread.name.startswith("queue_") for thread in threading.enumerate()) == 1
+    await asyncio.gather(*(queue.close() for queue in queues))

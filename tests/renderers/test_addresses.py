@@ -1,4 +1,4 @@
-"""The addresses of each renderer's tiles, as its own page or server writes them, and what is no address."""
+"""The addresses of each renderer's tiles, as its own page or server writes them, and other addresses."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_regions_of_bluemap_tell_of_every_image_that_changed(shared_maps: Path, 
     ("name", "renderer", "renders"),
     [
         ("antworld", "overviewer", [True, True, True]),
-        # The fourth version is no render, but tiles that the third had forgotten.
+        # The fourth version is not a render, but tiles that the third had forgotten.
         ("jgore43", "mapcrafter", [True, True, False]),
     ],
 )

@@ -130,7 +130,7 @@ def test_in_a_side_view_blocks_lie_where_its_own_page_draws_them(
 ) -> None:
     """`SideRenderView.mcToLatLng` of the page of the unreleased version that draws it.
 
-    Its block images are as wide as a texture and about 1.4 times as high, so tiles are no squares: here they
+    Its block images are as wide as a texture and about 1.4 times as high, so tiles are not squares: here they
     have 3 x 192 and 3 x 128 pixels.
     """
     layer = of_config(config(renderView='"side"', textureSize="12", tileSize="[576, 384]"))[rotation]

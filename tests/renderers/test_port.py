@@ -96,7 +96,7 @@ def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Dra
 
 
 def is_no_tile(url: str) -> bool:
-    """Says of a published image below a layer's folder whether it is no tile.
+    """Says of a published image below a layer's folder whether it is not a tile.
 
     It shows all, or nothing, or is of a level that the site's own page does not have: Dynmap 1 draws a fifth
     level out where the configuration has four, and squaremap leaves some over from other settings.

@@ -42,7 +42,7 @@ def test_a_renderer_of_another_package_is_there_as_soon_as_it_is_installed(packa
     [
         ("minedmap", "minedmap:Missing", "has no attribute 'Missing'"),
         ("minedmap", "no_such_module:MinedMap", "No module named 'no_such_module'"),
-        ("minedmap", "minedmap:Info", "no class that inherits tileharvest.renderers.port.Renderer"),
+        ("minedmap", "minedmap:Info", "not a class that inherits tileharvest.renderers.port.Renderer"),
         ("mined", "minedmap:MinedMap", "its name is 'minedmap'; write that of the entry point"),
     ],
 )

@@ -217,7 +217,9 @@ def test_only_what_says_how_large_the_tiles_are_is_believed(
 
 
 def test_a_page_of_something_else_is_not_recognised() -> None:
-    with pytest.raises(UnrecognisedError, match=r"is no TileJSON, and has no \{z\}, \{x\} and \{y\} itself"):
+    with pytest.raises(
+        UnrecognisedError, match=r"is not a TileJSON, and has no \{z\}, \{x\} and \{y\} itself"
+    ):
         site("https://h/map/", "<title>My garden</title>", renderer="xyz")
 
 

@@ -79,6 +79,6 @@ def published_as_minedmap(shared_maps: Path, name: str, version: int, folder: Pa
 
 
 def place_of(path: str) -> tuple[int, int, int] | None:
-    """Returns MinedMap's level, x and z of a file of the map of squaremap; None for what is no tile."""
+    """Returns MinedMap's level, x and z of a file of the map of squaremap; None for what is not a tile."""
     found = _TILE.fullmatch(path)
     return None if found is None else (DEEPEST - int(found[1]), int(found[2]), int(found[3]))

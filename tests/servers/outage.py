@@ -28,7 +28,7 @@ class Outage:
         self._answered: set[str] = set()
         self._began = inf
         self.failures: list[float] = []
-        """When those requests came, on the monotonic clock, that were reset and were no probes."""
+        """When those requests came, on the monotonic clock, that were reset and were not probes."""
         self.probes: list[float] = []
         """When the probes came that were reset, on the monotonic clock."""
 

@@ -111,7 +111,7 @@ NO_PATHS = ("", "0/1", "/4", "/0//1", "/01", "/", "/a")
         *((Tile.parse, (name,), "0_1_1") for name in NO_NAMES),
         *((Tile.parse, (name,), "odd multiple|no tile name") for name in NO_CENTRES),
         (Tile.parse, ("0_0_0",), "x and y are odd at zoom 0, "),
-        *((tile_at, (path, 8), "no tile path") for path in NO_PATHS),
+        *((tile_at, (path, 8), "not a tile path") for path in NO_PATHS),
         (tile_at, ("/0/1/2", 2), "deeper"),
         *((path_of, (tile, 3), "outside") for tile in (Tile(0, 9, 1), Tile(0, 1, -9), Tile(-3, 8, 8))),
         (Tile(0, 1, 1).children, (), "deepest"),

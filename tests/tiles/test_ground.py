@@ -101,5 +101,5 @@ def test_a_tile_that_it_only_touches_does_not_show_it() -> None:
     "edges", [(1, 1, 0, 5), (0, 5, 3, 2), (0, float("nan"), 0, 1), (0, float("inf"), 0, 1)]
 )
 def test_what_has_no_ground_is_refused(edges: tuple[float, float, float, float]) -> None:
-    with pytest.raises(ValueError, match="no rectangle"):
+    with pytest.raises(ValueError, match="not a rectangle"):
         Rectangle(*edges)

@@ -94,8 +94,8 @@ def test_one_point_can_be_seen():
         (b"<!DOCTYPE html><html><body>404</body></html>", "HTML"),
         (b"\n  <html>", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git-LFS pointer"),
-        (b"just words", "no PNG, JPEG or WebP"),
-        (encoded("GIF"), "no PNG, JPEG or WebP"),
+        (b"just words", "not a PNG, JPEG or WebP"),
+        (encoded("GIF"), "not a PNG, JPEG or WebP"),
     ],
 )
 def test_body_that_is_no_image_is_refused_with_what_it_is(body, message):

@@ -156,7 +156,7 @@ def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine
     }
 
     def connected(connection: Any, _: object) -> None:
-        # These are no options of the address, because a pooler before the server may refuse such options.
+        # These are not options of the address, because a pooler before the server may refuse such options.
         connection.autocommit = True
         connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()))
         connection.autocommit = False

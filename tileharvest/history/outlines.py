@@ -211,7 +211,7 @@ def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
     return {
         "day": day.isoformat(),
         "depth": layer.depth,
-        # This name is older than layers whose tiles are no squares, and stays as it is.
+        # This name is older than layers whose tiles are not squares, and stays as it is.
         "tile_size": layer.tile_size[0],
         "tile_height": layer.tile_size[1],
         "image_extension": layer.image_extension,

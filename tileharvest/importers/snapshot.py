@@ -201,7 +201,7 @@ class SnapshotSite:
         return path is not None and path in self.snapshot
 
     def place(self, path: str) -> Place | None:
-        """Returns the tile of the file at this path, or None for a file that is no tile."""
+        """Returns the tile of the file at this path, or None for a file that is not a tile."""
         url = f"{self.description.page}{path}"
         for name, part in self.layers.items():
             if (tile := part.layer.addresses.tile_of(url)) is not None:

@@ -67,11 +67,11 @@ def amount_in_words(number: float, part: str) -> str:
 def parse_size(text: str | int) -> int:
     """Returns the bytes of `2 GB`, `500 MB` or a plain number.
 
-    Units are powers of 1000. Raises ValueError for a text that is no size, and for 10**18 bytes or more.
+    Units are powers of 1000. Raises ValueError for a text that is not a size, and for 10**18 bytes or more.
     """
     found = _SIZE.fullmatch(str(text))
     if found is None or float(found[1]) * _UNITS[found[2] or "B"] >= _TOO_MUCH:
-        raise ValueError(f"'{text}' is no size: write for example \"500 MB\"")
+        raise ValueError(f"'{text}' is not a size: write for example \"500 MB\"")
     return int(float(found[1]) * _UNITS[found[2] or "B"])
 
 

@@ -90,7 +90,7 @@ class GitEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         # git would take a word with a dash in front for an option.
         if not re.fullmatch(r"[^\s-]\S*://\S+|[^\s/@-][^\s/@]*@[^\s:]+:\S+", self.url):
             raise ValueError(
-                f"'{self.url}' is no address of a git repository, such as https://github.com/owner/map"
+                f"'{self.url}' is not an address of a git repository, such as https://github.com/owner/map"
             )
         if self.branch.startswith("-") or ".." in self.path.split("/"):
             raise ValueError("its branch or its path cannot be")
@@ -142,7 +142,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The git repository through which the map is published. It has the tiles and tells which have changed.
     None means that the site is asked."""
     layers: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
-    """Names of the layers to keep, as the site has them. Empty means every layer that is no overlay."""
+    """Names of the layers to keep, as the site has them. Empty means every layer that is not an overlay."""
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included; None means all."""
     bounds: tuple[float, float, float, float] | TileBounds | None = None
@@ -242,7 +242,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         except (OSError, ValueError, ZoneInfoNotFoundError):
             # Only here, because `available_timezones` reads the names of some thousand files.
             hint = nearest(self.timezone, available_timezones(), f"write for example {EXAMPLES['timezone']}")
-            wrong = f"key 'timezone': '{self.timezone}' is no time zone; {hint}"
+            wrong = f"key 'timezone': '{self.timezone}' is not a time zone; {hint}"
             raise ValueError(wrong) from None
 
     @property
@@ -342,7 +342,7 @@ def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> De
 def _whole_days(text: str) -> int:
     length = Interval.parse(text)
     if length.length % timedelta(days=1):
-        raise ValueError(f"{length} are no whole days: write for example 7d")
+        raise ValueError(f"{length} are not whole days: write for example 7d")
     return length.length.days
 
 
@@ -354,7 +354,7 @@ def _read_page(address: str) -> str:
     """Returns the address of a page. Raises ValueError for any other text."""
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"'{address}' is no address of a page, such as https://map.example.net/world/")
+        raise ValueError(f"'{address}' is not an address of a page, such as https://map.example.net/world/")
     return Template(address).text if is_template(address) else address
 
 

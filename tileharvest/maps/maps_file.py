@@ -26,7 +26,7 @@ _HOST_NAME: Final = re.compile(r"[^\s/:@\[\]]+|(?=.*:.*:)[0-9a-fA-F:.]+")
 """A host in the form that stands between scheme and port of an address. The second form is IPv6."""
 
 HOSTS: Final = "hosts"
-"""The one table of `maps.toml` that is no map: `[hosts."map.example.net"]`."""
+"""The one table of `maps.toml` that is not a map: `[hosts."map.example.net"]`."""
 
 
 class _Content(NamedTuple):
@@ -76,7 +76,7 @@ def _hosts_of(file: Path, table: Any) -> dict[str, HostEntry]:
     for name, entry in table.items():
         if _HOST_NAME.fullmatch(name) is None:
             raise ConfigurationError(
-                f"{file}: '{name}' is no host; write its name alone, such as [{HOSTS}.\"map.example.net\"]"
+                f"{file}: '{name}' is not a host; write its name alone, such as [{HOSTS}.\"map.example.net\"]"
             )
         try:
             hosts[name.lower()] = msgspec.convert(entry, HostEntry)

@@ -52,7 +52,7 @@ class NamedArea(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             or self.name != self.name.strip()
         ):
             raise ValueError(
-                f"'{self.name[: LONGEST_NAME + 1]}' is no name of an area: write 1 to {LONGEST_NAME}"
+                f"'{self.name[: LONGEST_NAME + 1]}' is not a name of an area: write 1 to {LONGEST_NAME}"
                 " characters, no slash, and no space at its ends"
             )
         if not all(isfinite(one) and abs(one) <= FARTHEST for corner in self.corners for one in corner):

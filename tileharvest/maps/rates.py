@@ -31,7 +31,7 @@ class Delay:
     def __post_init__(self) -> None:
         if not 0 <= self.least <= self.most <= LONGEST:
             raise ValueError(
-                f"{self} is no time to wait: write seconds up to a day, the fewer ones first, such as 0.5"
+                f"{self} is not a time to wait: write seconds up to a day, the fewer ones first, such as 0.5"
                 " or [0.2, 0.8]"
             )
 
@@ -41,7 +41,7 @@ class Delay:
         if isinstance(value, (int, float)):
             return cls(float(value), float(value))
         if len(value) != 2:
-            raise ValueError(f"{list(value)} is no time to wait: write seconds, such as 0.5 or [0.2, 0.8]")
+            raise ValueError(f"{list(value)} is not a time to wait: write seconds, such as 0.5 or [0.2, 0.8]")
         return cls(float(value[0]), float(value[1]))
 
     @classmethod
@@ -81,7 +81,7 @@ def parse_rate(text: str) -> Delay:
     """Returns the gap of a rate such as `2/s`, `30/min` or `1/h`. Raises ValueError, with examples."""
     found = _RATE.fullmatch(text)
     if found is None or float(found[1]) == 0:
-        raise ValueError(f"'{text}' is no rate: write for example 2/s, 30/min or 100/h")
+        raise ValueError(f"'{text}' is not a rate: write for example 2/s, 30/min or 100/h")
     return Delay.of(_SECONDS[found[2]] / float(found[1]))
 
 

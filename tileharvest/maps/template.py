@@ -115,7 +115,7 @@ def _named(found: Match[str]) -> str:
         name = _NAMES[found[1]]
     except KeyError:
         there = "{z}, {x}, {y}, {-y}, {q} and, in the host's name, {s}"
-        raise ValueError(f"'{found[0]}' is no placeholder; there are {there}") from None
+        raise ValueError(f"'{found[0]}' is not a placeholder; there are {there}") from None
     return name and f"{{{name}}}"
 
 

@@ -32,7 +32,7 @@ class Interval:
         """Returns the interval of a text such as `6h`, `1d` or `2w`. Raises ValueError, with an example."""
         found = _INTERVAL.fullmatch(text)
         if found is None:
-            raise ValueError(f"'{text}' is no interval: write for example 1d, 6h or 7d")
+            raise ValueError(f"'{text}' is not an interval: write for example 1d, 6h or 7d")
         return cls(int(found[1]), found[2])
 
     @property
@@ -70,7 +70,7 @@ def parse_time(text: str) -> time:
     """Returns a time of the day such as `04:00`. Raises ValueError, with an example."""
     found = _TIME.fullmatch(text)
     if found is None or int(found[1]) > 23 or int(found[2]) > 59:
-        raise ValueError(f"'{text}' is no time of the day: write for example 04:00")
+        raise ValueError(f"'{text}' is not a time of the day: write for example 04:00")
     return time(int(found[1]), int(found[2]))
 
 
@@ -86,21 +86,21 @@ class QuietHours:
 
     def __post_init__(self) -> None:
         if self.begin == self.end:
-            raise ValueError(f"from {self.begin:%H:%M} to {self.end:%H:%M} is no part of a day")
+            raise ValueError(f"from {self.begin:%H:%M} to {self.end:%H:%M} is not part of a day")
 
     @classmethod
     def parse(cls, text: str) -> QuietHours:
         """Reads a text such as `18:00-23:00`; `24:00` is midnight. Raises ValueError with an example."""
         found = _FROM_TO.fullmatch(text)
         if found is None:
-            raise ValueError(f"'{text}' are no hours: write for example 18:00-23:00")
+            raise ValueError(f"'{text}' are not hours: write for example 18:00-23:00")
         hours = [int(part) for part in found.groups()]
         if hours[2:] == [24, 0]:
             hours[2] = 0
         try:
             return cls(time(hours[0], hours[1]), time(hours[2], hours[3]))
         except ValueError as error:
-            raise ValueError(f"'{text}' are no hours ({error}): write for example 18:00-23:00") from None
+            raise ValueError(f"'{text}' are not hours ({error}): write for example 18:00-23:00") from None
 
     def until(self, moment: datetime) -> datetime | None:
         """Returns the end of these quiet hours if they hold at this moment, or else None.

@@ -65,7 +65,7 @@ def send_notice(
     """Sends the notice of a harvest that has ended. Returns the targets that did not get it, with the
     reasons.
 
-    If areas are watched, a change elsewhere is no occasion. If the history cannot be read, any change is an
+    If areas are watched, a change elsewhere does not count. If the history cannot be read, any change is an
     occasion, because it may lie in an area. Parts that cannot be read are left out, and so is a film that
     takes too long: the message is always sent. Blocks for up to `patience` seconds, and uses the network.
     """

@@ -32,7 +32,7 @@ BACKGROUND: Final = (26, 26, 26)
 """The colour that Overviewer shows where there is no tile, `#1a1a1a`."""
 
 UNREADABLE: Final = (StoreError, OSError, SyntaxError, ValueError, EOFError, Warning)
-"""The errors for an image that is missing or damaged, and those of Pillow for bytes that are no whole
+"""The errors for an image that is missing or damaged, and those of Pillow for bytes that are not a whole
 image."""
 
 
@@ -45,7 +45,7 @@ def stored(store: TileStore, name: str, size: Size) -> Pillow.Image:
 def decoded(body: bytes, size: Size) -> Pillow.Image:
     """Returns the picture of an image in RGBA, scaled to this width and height.
 
-    Raises one of `UNREADABLE` for bytes that are no tile.
+    Raises one of `UNREADABLE` for bytes that are not a tile.
     """
     whole = _picture(body)
     return whole if whole.size == size else whole.resize(size, Pillow.Resampling.BOX)

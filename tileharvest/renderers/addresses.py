@@ -53,13 +53,13 @@ class QuadtreeAddresses:
     depth: int
     extension: str
     query: str = ""
-    """The end of every address, such as `?c=1620832981`. It changes, and is no part of a tile's identity."""
+    """The end of every address, such as `?c=1620832981`. It changes, and is not part of a tile's identity."""
     first_digit: int = 0
     """The first of the four digits: 0 for Overviewer, 1 for Mapcrafter."""
 
     @property
     def whole_map(self) -> str:
-        """The address of the image of the whole map, which is no tile: it has no place that stays."""
+        """The address of the image of the whole map, which is not a tile: it has no place that stays."""
         return f"{self.folder}/base.{self.extension}{self.query}"
 
     def url_of(self, tile: Tile) -> str:

@@ -79,7 +79,7 @@ def installed(taken: Container[str]) -> Iterator[Renderer]:
 def _loaded(entry: EntryPoint, taken: Container[str]) -> Renderer:
     made = entry.load()
     if not (isinstance(made, type) and Renderer in made.__mro__):
-        raise TypeError(f"{entry.value} is no class that inherits tileharvest.renderers.port.Renderer")
+        raise TypeError(f"{entry.value} is not a class that inherits tileharvest.renderers.port.Renderer")
     renderer: Renderer = made()
     if renderer.name != entry.name or not re.fullmatch("[a-z0-9]+", entry.name):
         raise ValueError(f"its name is '{renderer.name}'; write that of the entry point, a-z and 0-9 alone")

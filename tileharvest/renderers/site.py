@@ -122,7 +122,9 @@ def _check_tiles(layer: Layer) -> None:
     images because of their size."""
     parts = urlsplit(layer.addresses.folder)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
-        raise ValueError(f"its tiles lie at '{shown(layer.addresses.folder)}', which is no address of a site")
+        raise ValueError(
+            f"its tiles lie at '{shown(layer.addresses.folder)}', which is not an address of a site"
+        )
     width, height = layer.tile_size
     if width * height > MOST_PIXELS:
         raise ValueError(f"its tiles have {width:,} x {height:,} pixels, and {MOST_PIXELS:,} are the most")

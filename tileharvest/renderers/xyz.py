@@ -74,7 +74,7 @@ class Xyz(Renderer):
         That zoom is zoom 0 of the grid, and the names of tiles follow from it. With another deepest zoom all
         names would differ, so that is another layer. A template alone costs no request.
 
-        Raises ConfigurationError if nobody says how far the tiles reach, and if the tiles are no images.
+        Raises ConfigurationError if nobody says how far the tiles reach, and if the tiles are not images.
         """
         if is_template(description.url):
             said = _TileJson([description.url])
@@ -98,7 +98,7 @@ def is_plain(description: MapDescription) -> bool:
 async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
     answer = await fetch_config(fetch, url)
     if answer is None or not Xyz().recognises(answer.text):
-        raise UnrecognisedError(f"{url} is no TileJSON, and has no {{z}}, {{x}} and {{y}} itself")
+        raise UnrecognisedError(f"{url} is not a TileJSON, and has no {{z}}, {{x}} and {{y}} itself")
     try:
         said = converted(read_json(answer.body), _TileJson)
         if said.scheme not in ("xyz", "tms"):

@@ -56,7 +56,7 @@ class Outages:
     def judged(
         self, host: str, url: str, answer: Answer | Exception, attempt: int
     ) -> Answer | Exception | None:
-        """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it was no attempt:
+        """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it is not one:
         the host is down, or seems to limit us, and the tile is as it was."""
         if isinstance(answer, Exception):
             if not isinstance(answer, kinds_of(self._passing)):

@@ -50,7 +50,7 @@ class Tile(msgspec.Struct, frozen=True, order=True):
         # An odd multiple of a power of two has exactly that power as its lowest set bit.
         if self.x & -self.x != unit or self.y & -self.y != unit:
             raise ValueError(
-                f"({self.x}, {self.y}) is no tile's centre at zoom {self.zoom}:"
+                f"({self.x}, {self.y}) is not a tile's centre at zoom {self.zoom}:"
                 f" both must be odd multiples of {unit}"
             )
 
@@ -167,7 +167,7 @@ def tile_at(path: str, depth: int, first_digit: int = 0) -> Tile:
     quarters = [_DIGITS.find(digit) - first_digit if len(digit) == 1 else -1 for digit in digits[1:]]
     if digits[0] or not quarters or not all(0 <= quarter < 4 for quarter in quarters):
         raise ValueError(
-            f"'{path}' is no tile path: write digits {first_digit} to {first_digit + 3} after slashes,"
+            f"'{path}' is not a tile path: write digits {first_digit} to {first_digit + 3} after slashes,"
             f" such as /{first_digit}/{first_digit + 3}/{first_digit + 1}"
         )
     if len(quarters) > depth:

@@ -187,7 +187,7 @@ class Rectangle:
         edges = (self.east_from, self.east_to, self.south_from, self.south_to)
         is_empty = self.east_from >= self.east_to or self.south_from >= self.south_to
         if not all(map(isfinite, edges)) or is_empty:
-            raise ValueError("its corners are no rectangle")
+            raise ValueError("its corners are not a rectangle")
 
     @property
     def middle(self) -> tuple[float, float]:

@@ -113,7 +113,7 @@ def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]
 
 def size_of(body: bytes) -> Size:
     """Returns width and height of an image, of which only the header is read. Raises ValueError for bytes
-    that are no image."""
+    that are not an image."""
     try:
         with opened(body) as image:
             return image.size
@@ -124,7 +124,7 @@ def size_of(body: bytes) -> Size:
 def is_transparent(body: bytes) -> bool:
     """Returns whether the bytes are an image of which every pixel is transparent. Decodes the image.
 
-    Returns False for bytes that are no whole image.
+    Returns False for bytes that are not a whole image.
     """
     try:
         with opened(body) as image:
@@ -142,7 +142,7 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
             except ValueError as error:
                 raise OSError(error) from None
     except UnidentifiedImageError:
-        raise ValueError("the answer is no PNG, JPEG or WebP image") from None
+        raise ValueError("the answer is not a PNG, JPEG or WebP image") from None
     except (OSError, SyntaxError, EOFError) as error:
         raise ValueError(f"the image is cut off or damaged: {error}") from None
     if _ENDS.get(image_format, b"") not in body[-_TAIL:]:

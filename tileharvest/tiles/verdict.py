@@ -212,7 +212,7 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 
 def length_of(value: str | None) -> int | None:
     """Returns the number of bytes that a Content-Length header states. Returns None if there is no header,
-    and if it is no number of at most 19 digits: Python refuses to read thousands of digits."""
+    and if it is not a number of at most 19 digits: Python refuses to read thousands of digits."""
     return int(value) if value is not None and _LENGTH.fullmatch(value) else None
 
 

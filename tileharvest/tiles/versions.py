@@ -32,9 +32,9 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         if _SHA1.fullmatch(self.sha1) is None:
-            raise ValueError(f"'{self.sha1}' is no sha1")
+            raise ValueError(f"'{self.sha1}' is not a sha1")
         if self.extension not in EXTENSIONS:
-            raise ValueError(f"'{self.extension}' is no image extension")
+            raise ValueError(f"'{self.extension}' is not an image extension")
         if self.size <= 0:
             raise ValueError(f"an image of {self.size} bytes is none")
 

@@ -103,7 +103,7 @@ def prove(times: Iterable[DatedTile], day: date, factor: int = 2) -> Proof:
 
 @lru_cache(maxsize=4096)
 def seconds_of(http_date: str | None) -> float | None:
-    """Returns an HTTP date in seconds since 1970, or None for a text that is no date.
+    """Returns an HTTP date in seconds since 1970, or None for a text that is not a date.
 
     Results are cached, because the tiles of many layers share few dates. The usual form, `Mon, 01 Jan 2024
     00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which takes a fifth of the time.

@@ -172,7 +172,7 @@ TABLE: Final = {
     ),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
     "packed-tile": Row(
-        3, "the answer is no PNG, JPEG or WebP image", tile=late(lambda: rules.packed(packed_bomb()))
+        3, "the answer is not a PNG, JPEG or WebP image", tile=late(lambda: rules.packed(packed_bomb()))
     ),
     "image-bomb": Row(0, None, tile=late(lambda: file(image_bomb()))),
     "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),

@@ -4,7 +4,7 @@
  *
  * @typedef {import("./links.js").Link} Link
  * @typedef {object} Renderer
- * @property {(text: string) => Link | null} parseLink null: it is no address of its page
+ * @property {(text: string) => Link | null} parseLink null: it is not an address of its page
  * @property {(link: Link, layout: import("../api.js").Description) => number | null} zoomOf ours; null: the
  *   link does not say it
  * @property {(link: Link, layers: import("./links.js").LinkedLayer[]) => string | null} layerOf the name of the

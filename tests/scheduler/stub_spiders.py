@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -97,19 +98,22 @@ class ClosingSpider(StubSpider):
 
 
 class FailingQueueSpider(StubSpider):
-    """Its queue fails once, when it is to take the links of the first page."""
+    """Its queue fails once, when it is to take the links of the first page. The page ends after that."""
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        scheduler = scheduler_of(self.crawler)
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        scheduler, failed = scheduler_of(self.crawler), asyncio.Event()
         assert scheduler is not None
         exchange = scheduler.queue.exchange
 
         async def fail(*_: Any) -> Any:
             scheduler.queue.exchange = exchange
+            failed.set()
             raise QueueError("the disk is full")
 
         scheduler.queue.exchange = fail
-        yield from super().parse(response)
+        for found in super().parse(response):
+            yield found
+        await failed.wait()
 
 
 class BlockingSpider(StubSpider):

@@ -128,10 +128,12 @@ def test_the_version_is_that_of_tileharvest(tileharvest: Tileharvest, words: lis
     assert done.out.startswith("TileHarvest 0.1.0\nScrapy ")
 
 
-def test_help_whose_reader_has_seen_enough_ends_without_a_word() -> None:
+@pytest.mark.parametrize("asked", [["--help"], ["harvest", "--help"]])
+def test_help_whose_reader_has_seen_enough_ends_without_a_word(asked: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    words = [sys.executable, "-m", "tileharvest", "harvest", "--help"]
+    # Unbuffered, so that a line fails in the middle of the help.
+    words = [sys.executable, "-u", "-m", "tileharvest", *asked]
     done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert done.stderr == b""

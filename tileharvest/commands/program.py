@@ -49,14 +49,15 @@ def main() -> None:
 def run(argv: list[str], settings: Settings) -> NoReturn:
     """Runs the command of a command line with these settings. Ends with SystemExit."""
     try:
-        execute(_checked(argv), settings)
-        raise AssertionError("Scrapy ends with SystemExit")
-    finally:
-        # A reader such as `head` may have closed the pipe.
         try:
+            execute(_checked(argv), settings)
+            raise AssertionError("Scrapy ends with SystemExit")
+        finally:
             sys.stdout.flush()
-        except BrokenPipeError:
-            close_output()
+    except BrokenPipeError:
+        # A reader such as `head` has closed the pipe.
+        close_output()
+        sys.exit(ExitStatus.ERROR)
 
 
 def _checked(argv: list[str]) -> list[str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.servers.nginx import LogLine
 
 BY_INDEX: Final = "what its change index does not list is skipped"
-NOTHING_CHANGED: Final = "its change index tells that nothing has changed since"
+NOTHING_CHANGED: Final = "its change index says that nothing has changed since"
 
 
 def split(log: list[LogLine]) -> tuple[list[LogLine], list[LogLine]]:
@@ -118,6 +118,6 @@ def test_a_tile_that_has_failed_is_asked_although_the_index_tells_of_nothing(sta
     del stage.server.rules[path]
     stage.describe(audit=0)
     log = stage.harvest(DAYS[2])
-    assert "its change index tells that 1 tile may have changed" in log
+    assert "its change index says that 1 tile may have changed" in log
     assert stage.is_up_to_date
     assert {digits for _, digits in stage.asked} == {"1", "12", "120"}

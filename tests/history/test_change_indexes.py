@@ -108,7 +108,7 @@ def test_a_change_that_was_not_told_of_withdraws_the_index_until_one_is_told_of(
     record(second, [seen("upd", A)])
     ended(second)
     after = stored(history)
-    assert after.withdrawn == f"it did not tell of tile {A}, which had changed, found on {LATER}"
+    assert after.withdrawn == f"it did not list tile {A}, which had changed, found on {LATER}"
     third = began(history, THIRD)
     read(third, NEW)
     record(third, [seen("ign", UPPER), seen("upd", D)])

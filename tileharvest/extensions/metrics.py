@@ -40,7 +40,7 @@ def metrics_page(
             if name not in metrics:
                 metrics[name] = kind(f"tileharvest_{name}", what, ("map", *labels), registry=registry)
             metric = metrics[name].labels(map_name, *labels.values())
-            # Two crawls of one spider share a queue, and each tells all of its figures.
+            # Two crawls of one spider share a queue, and each gives all of its figures.
             metric.set(number) if isinstance(metric, Gauge) else metric.inc(number)
     encode, content_type = choose_encoder(accepted)
     return encode(registry), content_type

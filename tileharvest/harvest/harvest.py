@@ -112,7 +112,7 @@ class Harvest:
         self._clock = clock
         self._on_close = contextlib.ExitStack()
         self._known_before = 0
-        """The number of known tiles of these zones when the harvest began. It tells whether the map has
+        """The number of known tiles of these zones when the harvest began. It shows whether the map has
         moved.
 
         `expected` is another number: the first process has noted it, perhaps with other zones."""
@@ -133,7 +133,7 @@ class Harvest:
         self.ended_here = True
         """Whether this process has ended the harvest, or its run. False if another process was first."""
         self.guards: dict[str, TileCountGuard] = {}
-        """The bounds of each layer, which tell whether it seems to have no end."""
+        """The bounds of each layer, which show whether it seems to have no end."""
         self._asked: list[str] = []
         """What was asked in threads and has not answered."""
         self._storing = asyncio.Lock()

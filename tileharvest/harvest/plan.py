@@ -41,7 +41,7 @@ class Expense(NamedTuple):
     """The number of tiles that are kept."""
     requests: float
     received_bytes: float
-    """Bytes of bodies. NaN if the site does not tell the size of a tile; every sum with it is NaN, too."""
+    """Bytes of bodies. NaN if the site does not say the size of a tile; every sum with it is NaN, too."""
     seconds: float = 0.0
 
     def runs(self, budget: Budget) -> int:

@@ -54,7 +54,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         moment = datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
     resolver = segments_of(settings, description, arguments.get("segment"), started)
     dry = switch(arguments, "dry", "a dry run")
-    # Parsed now, so that a mistake is told before anything is touched.
+    # Parsed now, so that a mistake is reported before anything is touched.
     url, open_store = database_url(settings), store_opener(settings)
     # `stay` is read by the scheduler. It is checked here, because then it is too late for one clear line.
     switch(arguments, "stay", "a spider that waits for requests")

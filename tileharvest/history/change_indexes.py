@@ -187,7 +187,7 @@ def _verdict(connection: Connection, harvest: int, day: date, reading: Any, know
     unnamed = [] if named is None else [cell for cell in found if cell not in named]
     if unnamed:
         zoom, x, y = unnamed[0]
-        reason = f"it did not tell of tile {zoom}_{x}_{y}, which had changed, found on {day}"
+        reason = f"it did not list tile {zoom}_{x}_{y}, which had changed, found on {day}"
         return {"confirmed": 0, "withdrawn": reason, "withdrawn_day": day}
     if known.withdrawn is None:
         return {**as_before, "confirmed": known.confirmed + 1}

@@ -139,7 +139,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     renderer: str = ""
     """The program that draws the map, such as `overviewer`. If empty, each probe of the site finds it out."""
     git: str | GitEntry | None = None
-    """The git repository through which the map is published. It has the tiles and tells which have changed.
+    """The git repository through which the map is published. It has the tiles and knows which have changed.
     None means that the site is asked."""
     layers: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     """Names of the layers to keep, as the site has them. Empty means every layer that is not an overlay."""
@@ -147,10 +147,10 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The coarsest and the deepest zoom to keep, both included; None means all."""
     bounds: tuple[float, float, float, float] | TileBounds | None = None
     """The extent of plain tiles: west, south, east and north in degrees, or a rectangle of tiles. None means
-    that the site tells it."""
+    that the site says it."""
     site_zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom of plain tiles, in the site's own numbers, where 0 is the coarsest.
-    None means that the site tells them."""
+    None means that the site says them."""
     canvas: Canvas | None = None
     """The size of a shared picture of one zoom, whose addresses do not name a zoom."""
     blank: tuple[Annotated[str, Meta(pattern="^[0-9a-f]{40}$")], ...] = ()

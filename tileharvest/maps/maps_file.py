@@ -94,7 +94,7 @@ def stamp_of(file: Path) -> _Stamp:
     try:
         found = file.stat()
     except OSError:
-        # Whoever reads the file tells what is wrong with it.
+        # Whoever reads the file says what is wrong with it.
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 

@@ -40,7 +40,7 @@ class NamedArea(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     name: str
     """The name that the owner has chosen. It is part of the address of the area's page."""
     layer: str
-    """The layer whose tiles tell of changes in the area."""
+    """The layer whose tiles show changes in the area."""
     corners: tuple[tuple[float, float], tuple[float, float]]
     """Two opposite corners, both included. They are x and z of blocks, or latitude and longitude of plain
     tiles, or x and -y of the grid if nothing is known of the world."""

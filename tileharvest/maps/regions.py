@@ -25,7 +25,7 @@ class Canvas(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     tiles: tuple[int, int]
     """Columns and rows. Both are counted from 0, at the upper left."""
     tile: int | None = None
-    """The pixels along a tile's edge. None means that the first image tells it."""
+    """The pixels along a tile's edge. None means that the first image shows it."""
     earth: bool = False
     """Whether the canvas is the square world of web maps, so that places have latitude and longitude."""
 

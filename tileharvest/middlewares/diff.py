@@ -69,7 +69,7 @@ class DiffMiddleware:
         return cls(harvest_of(crawler), crawler.settings)
 
     async def process_request(self, request: Request) -> Response | None:
-        """Looks the block up, and decides which of its tiles are asked by GET at once: all if HEAD tells
+        """Looks the block up, and decides which of its tiles are asked by GET at once: all if HEAD says
         nothing, those that are not known while nothing of the map is, and known ones with their ETag if the
         map has `check = "conditional"`. Tiles that another request has asked meanwhile are left out."""
         if not isinstance(request, BlockRequest):
@@ -103,7 +103,7 @@ class DiffMiddleware:
 
     def _fetched_at_once(self, request: BlockRequest) -> int:
         """Returns the tiles of a HEAD block that are asked by GET. A known tile is asked so only with its
-        ETag, unless HEAD tells nothing: a 304 by the date alone says nothing about the size."""
+        ETag, unless HEAD says nothing: a 304 by the date alone says nothing about the size."""
         harvest, block, asked = self._harvest, request.block, request.asked
         if not harvest.answers_head:
             return block.mask

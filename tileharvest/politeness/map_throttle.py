@@ -56,7 +56,7 @@ class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
     Its owner calls `look` every second. Before each request it asks `is_free` and calls `take`, or else
-    awaits `turn`; afterwards it calls `left`. It counts what starts and what comes. Nothing is told back:
+    awaits `turn`; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
     whoever wants to know whether to go on reads `held`.
 
     At each host the map has its own concurrency and delay, and the host's, which all of its maps share.
@@ -123,8 +123,8 @@ class MapThrottle:
         rate: Delay | None = None,
         is_busy: bool = True,
     ) -> None:
-        """Looks what other workers have told, and tells them of this one. A person may have paused the map,
-        or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
+        """Reads what other workers have written, and writes what this one does. A person may have paused the
+        map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
         is_new_rate, self._rate = rate != self._rate, rate
         self._is_idle = not is_busy
         for host, state in list(self._hosts.items()):
@@ -138,7 +138,7 @@ class MapThrottle:
                 await self._throttle.leave(host, self._worker)
         await self._tell()
         rest = await self._throttle.reserve(self.host, 0, ())
-        # The others may not have been told yet of a rest that this worker was asked for.
+        # The others may not know yet of a rest that this worker was asked for.
         now = self._clock()
         ends = max(rest.start, self._rests_until)
         # The end of a rest that is over would count again if the clock was set back.
@@ -160,7 +160,7 @@ class MapThrottle:
     def held(self) -> Hold | None:
         """Why nothing may start now, and until when. None if requests may start.
 
-        Of several reasons the first one in this order is told: a host that is down may be probed unless
+        Of several reasons the first one in this order counts: a host that is down may be probed unless
         anything else holds, too."""
         if self.lacking is not None:
             return Hold(HoldReason.SPENT)
@@ -198,7 +198,7 @@ class MapThrottle:
         return (await self._throttle.reserve(host, 1, [Limit(PROBE, seconds)], horizon=0.0)).number == 1
 
     def adapt(self, spacing: float) -> None:
-        """Keeps at least these seconds between two requests until it is told otherwise."""
+        """Keeps at least these seconds between two requests until the next call."""
         self._adapted = Delay.of(min(spacing, LONGEST))
         self._forget_delays()
 

@@ -154,7 +154,7 @@ def _part(own: Share, others: Sequence[Share], places: int, now: float) -> int:
     """Returns the number of places, divided by the busy workers, as far as the others have left places.
 
     What remains when places are divided goes to some workers, to others after each `TURN`. Workers hold what
-    they were told last until they ask again, or are gone. So all together never have more than there are.
+    they were given last until they ask again, or are gone. So all together never have more than there are.
     """
     workers = sorted([own.worker, *(other.worker for other in others if other.is_busy)])
     part, remainder = divmod(places, len(workers))

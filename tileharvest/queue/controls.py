@@ -1,4 +1,4 @@
-"""Orders: what a person tells a map's harvest while it runs.
+"""Controls: what a person orders of a map's harvest while it runs.
 
 An order is a note in the map's queue, which all workers of the map read. Orders
 outlive restarts: a map stays paused until it is resumed.

@@ -84,7 +84,7 @@ class Demand:
     """The most leases."""
     held: Sequence[int] = ()
     """The ids of all requests that the worker has leases of. A lease that is not among them, because the
-    answer that told it was lost on its way, is handed out again."""
+    answer about it was lost on its way, is handed out again."""
     under_way: Mapping[str, int] = field(default_factory=dict)
     """How many requests of a slot the worker has under way or ahead. Of several requests with the same
     priority, one whose slot has the fewest is leased first."""

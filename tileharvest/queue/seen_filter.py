@@ -1,4 +1,4 @@
-"""The filter that tells at once which requests are surely new."""
+"""The filter that knows at once which requests are surely new."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
         tile_size=(size, size),
         world=settings.name,
         projection=projection,
-        # The settings tell no height.
+        # The settings name no height.
         spawn=(floor(east), round(projection.height), floor(south)),
         background=_colour(settings.void_color),
     )

@@ -173,7 +173,7 @@ class Dynmap(Renderer):
             other = urljoin(page, urls.configuration)
             raise not_found(f"neither {page}{SERVER_CONFIG} nor {other} names the maps of Dynmap")
         layers = parse_config(answer.body, urljoin(page, urls.tiles), answer.url)
-        # The script of a site with a login sends no validators, so that only the bytes tell anything.
+        # The script of a site with a login sends no validators, so that only the bytes say anything.
         tells = not urls.tiles.partition("?")[0].endswith("/tiles.php")
         return replace(site_of(self.name, description, layers, answer.url), answers_head=tells)
 

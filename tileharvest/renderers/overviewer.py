@@ -71,7 +71,7 @@ class _Tileset(msgspec.Struct, rename="camel"):
         `tileset.py`). It stays the same if a render found nothing to draw, but also if a render was forced to
         draw all of an unchanged world anew. If there is no such time, the `cacheTag` of the site stands in.
         It changes whenever a render of any tileset begins or ends (`_output_assets` of `assetmanager.py`).
-        While a render is under way, neither tells what it has drawn so far.
+        While a render is under way, neither says what it has drawn so far.
         """
         if self.render_in_progress:
             return None

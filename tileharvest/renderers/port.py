@@ -67,7 +67,7 @@ class Renderer(Protocol):
         """Why an unchanged tile proves nothing about the tiles below it, such as `it dates no parent anew`.
 
         None if the renderer gives every parent the time of its newest child. Whether a walk may then be
-        pruned depends on the times that the host tells.
+        pruned depends on the times that the host gives.
         """
         return None
 
@@ -125,7 +125,7 @@ class Renderer(Protocol):
         """Returns a server's answer about a tile, as a plain file server would have given it.
 
         Some renderers bring their own server. Its answer for a missing tile becomes 404, and an ETag that
-        does not tell one state of the tile from another is removed. This is called for each answer to HEAD
+        does not distinguish the states of the tile is removed. This is called for each answer to HEAD
         and GET, redirects included. A redirect is followed only if it is returned as it is.
         """
         return answer

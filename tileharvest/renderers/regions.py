@@ -203,7 +203,7 @@ class Pl3xMap(Squaremap):
     writes the tiles, in the same order.
 
     Pl3xMap writes both settings files anew each second, and the first one names who is online. So the
-    validators of these files tell nothing, and the files are read in full each time.
+    validators of these files mean nothing, and the files are read in full each time.
     """
 
     name = "pl3xmap"

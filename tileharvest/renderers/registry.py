@@ -50,7 +50,7 @@ _KNOWN: Final[tuple[Renderer, ...]] = (
 USUAL: Final = _KNOWN[0]
 """The renderer that is tried first if maps.toml names none."""
 ENTRY_POINTS: Final = "tileharvest.renderers"
-"""The group of entry points in which other packages name their renderers. `docs/renderers.md` tells how."""
+"""The group of entry points in which other packages name their renderers. `docs/renderers.md` says how."""
 
 _Spot: TypeAlias = tuple[float, float]
 """East and south, in blocks."""

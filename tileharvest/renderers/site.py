@@ -141,7 +141,7 @@ class Site:
     """Whether the server answers HEAD as it should, without a body. If not, everything is asked by GET,
     conditionally if possible."""
     has_index_apart: bool = False
-    """Whether the change indexes have files of their own that tell of every render. As long as these files
+    """Whether the change indexes have files of their own that change with every render. As long as these
     are unchanged, the configuration need not be asked for at each harvest."""
     notes: tuple[str, ...] = ()
     """Lines for a person about what is harvested and what is not. Each is said once in each harvest."""
@@ -201,7 +201,7 @@ async def fetch_config(fetch: Fetch, url: str, *, is_page: bool = False) -> Fetc
 
     404, 410 and 204 mean that there is none; some renderers' own servers answer 204. An HTML page means the
     same, unless a page is wanted (`is_page`): some hosts send one for every address that they do not know.
-    Raises SiteError for any other status but 200, which does not tell what the site has.
+    Raises SiteError for any other status but 200, which does not say what the site has.
     """
     answer = await fetch("GET", url)
     if answer.status == 200:
@@ -217,7 +217,7 @@ async def is_there(fetch: Fetch, url: str) -> bool:
     """Returns whether there is a tile at an address.
 
     If the answer to HEAD does not show one, it costs a second request: some servers refuse HEAD with 405,
-    others with 403 or 404. Raises SiteError for an answer that does not tell.
+    others with 403 or 404. Raises SiteError for an answer that leaves it open.
     """
     answer = await fetch("HEAD", url)
     if answer.status != 200:
@@ -228,7 +228,7 @@ async def is_there(fetch: Fetch, url: str) -> bool:
 
 
 def _unclear(url: str, status: int) -> SiteError:
-    """Returns the error for an answer that does not tell what the site has."""
+    """Returns the error for an answer that does not say what the site has."""
     refuses = status in (401, 403)
     advice = "write to the owner of the map, who may let you in" if refuses else "try again later"
     return SiteError(f"{url} answers {status}: nothing was changed; {advice}")

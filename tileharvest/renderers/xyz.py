@@ -232,7 +232,7 @@ def mercator(deepest: int) -> Projection:
 
 
 def is_on_earth(layer: Layer, renderer: str | None) -> bool:
-    """Returns whether places of a layer are told by latitude and longitude."""
+    """Returns whether places of a layer are given by latitude and longitude."""
     return renderer == Xyz.name and layer.projection is not None
 
 

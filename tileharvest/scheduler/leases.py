@@ -47,8 +47,8 @@ class Handed:
 
 
 class LeaseMiddleware:
-    """The spider middleware that tells the scheduler when a request is through: its callback or errback has
-    come to its end, the requests that came of it are enqueued, and its items have passed their pipelines.
+    """The spider middleware that lets the scheduler know when a request is through: its callback or errback
+    has come to its end, the requests that came of it are enqueued, and its items have passed their pipelines.
 
     It must be the nearest to the engine, so that it sees what all others let through. It also keeps the
     spider open while the queue knows of anything to come, because a scheduler cannot wake the engine.

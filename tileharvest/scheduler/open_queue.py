@@ -26,7 +26,7 @@ async def open_queue(scheduling: Scheduling) -> Controls:
     except QueueError:
         if not scheduling.fresh:
             raise
-        # `fresh=1` is what a person is told to write if a queue cannot be read.
+        # If a queue cannot be read, the message asks for `fresh=1`.
         await queue.discard()
         await queue.open(current, time.time())
     workers = await queue.workers() or ()

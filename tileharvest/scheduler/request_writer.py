@@ -27,7 +27,7 @@ _OF_THE_MOMENT: Final = frozenset({LEASE, NOT_BEFORE, "download_latency"})
 """The keys of meta that belong to one attempt, or are kept elsewhere in the entry."""
 
 _NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
-"""Keys of `Request.to_dict` that are not written. The kind tells the class, and `dumps_kwargs` has done its
+"""Keys of `Request.to_dict` that are not written. The kind says the class, and `dumps_kwargs` has done its
 work when a JsonRequest was made."""
 
 

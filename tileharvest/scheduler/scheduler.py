@@ -197,7 +197,7 @@ class Scheduler(BaseScheduler):
         return bool(self._handed) or (is_free and (bool(self._ready) or self._answer.has_more))
 
     async def told(self) -> None:
-        """Returns when the queue has heard all that there was to tell."""
+        """Returns when the queue has taken all that was meant for it."""
         while self._exchanging is not None:
             await asyncio.wait([self._exchanging])
 
@@ -376,7 +376,7 @@ class Scheduler(BaseScheduler):
     # The exchange with the queue
 
     def _look_again(self) -> None:
-        """Tells the queue what there is to tell, and asks it for leases, soon."""
+        """Hands the queue what is meant for it, and asks it for leases, soon."""
         self._asks = True
         is_ready = self.is_open and self._is_started and self._exchanging is None
         # What is left to tell when the crawl ends is told when the queue is closed.
@@ -384,7 +384,7 @@ class Scheduler(BaseScheduler):
             self._exchanging = asyncio.ensure_future(self._exchange())
 
     async def _exchange(self) -> None:
-        """Tells and asks until nothing is left to tell or to ask."""
+        """Exchanges until nothing is left to hand over or to ask."""
         try:
             while self._asks or self._pushed or self._ended:
                 # What the engine does in this turn of the event loop goes along.

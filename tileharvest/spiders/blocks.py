@@ -63,7 +63,7 @@ class BlockRequest(Request):
     @property
     def is_pushed(self) -> bool:
         """Whether a person has pushed a tile, and nobody has looked yet which tile of the site it is. Its
-        address tells that."""
+        address says that."""
         return _BLOCK not in self.meta
 
     def locate(self, block: Block) -> None:

@@ -137,7 +137,7 @@ class Connections:
     def _set_timer(self) -> None:
         """Sets the timer that libcurl wants now. A timer that comes too early does no harm.
 
-        libcurl could tell by itself when it wants another timer. It does so twice for each request, and each
+        libcurl could say by itself when it wants another timer. It does so twice for each request, and each
         time it would call a function of ours."""
         milliseconds = self._multi.timeout()
         if milliseconds == 0:

@@ -113,7 +113,7 @@ class TileDownloadHandler:
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
-        """What goes on beside the blocks: redirected tiles, and rests that the other workers are told of."""
+        """What goes on beside the blocks: redirected tiles, and rests that the other workers hear of."""
         self._crawl.oldest_requests.append(self._oldest)
 
     @classmethod
@@ -486,7 +486,7 @@ class TileDownloadHandler:
             (b"Proxy-Authorization: " + leave,) if proxy and leave else (),
             # A repeat uses HTTP/1.1, as HTTP/2 may have failed. libcurl would find that out by sending again.
             HTTP_1_1 if ATTEMPT in meta else HTTP_2,
-            # The address of a proxy does not tell the address of the site.
+            # The address of a proxy does not give away that of the site.
             None if proxy or ALLOWED_NETWORKS not in meta else tuple(meta[ALLOWED_NETWORKS]),
         )
 

@@ -289,7 +289,7 @@ def _too_slow(words: str, terms: Terms) -> str:
     reason for many tiles."""
     if "too slow" in words:
         return f"less than {terms.least:,} bytes a second for {terms.silence:g} s"
-    # The words tell it. libcurl sets the time before the transfer in both cases.
+    # Only the words say it. libcurl sets the time before the transfer in both cases.
     if not words.startswith("Operation timed out"):
         return f"no connection within {min(terms.timeout, terms.silence):g} s"
     return f"no whole answer within {terms.timeout:g} s"

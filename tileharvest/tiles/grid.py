@@ -345,7 +345,7 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
-    """Returns a function that tells whether a tile lies below one of the tops. A top does not lie below
+    """Returns a function that says whether a tile lies below one of the tops. A top does not lie below
     itself.
 
     `factor` is that of the layer's pyramid. The function takes one step for each zoom that has tops.

@@ -36,7 +36,7 @@ class Addresses(Protocol):
 
     @property
     def folder(self) -> str:
-        """The beginning of all addresses, without a slash at its end. It tells the host, and robots.txt is
+        """The beginning of all addresses, without a slash at its end. It names the host, and robots.txt is
         asked whether it allows this folder."""
         ...
 
@@ -104,7 +104,7 @@ class Layer:
     rendered: int | None = None
     """When the last render began, in seconds since 1970."""
     stamp: str | None = None
-    """A text by which the site tells one render of the layer from the next. It differs after each render that
+    """A text that differs between one render of the layer and the next. It differs after each render that
     has changed a tile. None if the site says nothing, or if a render is under way."""
 
     host: str = field(init=False, repr=False, compare=False)

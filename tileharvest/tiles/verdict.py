@@ -147,7 +147,7 @@ def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     exists.
 
     An answer to HEAD without ETag and Last-Modified may describe what a server sends in place of missing
-    tiles. Only a GET can tell, by the bytes.
+    tiles. Only a GET can show it, by the bytes.
     """
     if by_head and answer.status == OK and answer.validator == Validator():
         return "GET"

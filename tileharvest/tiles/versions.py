@@ -46,7 +46,7 @@ class Image(msgspec.Struct, frozen=True, gc=False):
 
 
 class Validator(msgspec.Struct, frozen=True, gc=False):
-    """The values by which a server tells one state of a file from another (RFC 9110, section 8.8)."""
+    """The values by which a server distinguishes the states of a file (RFC 9110, section 8.8)."""
 
     etag: str | None = None
     """The ETag as the server wrote it, quotes and `W/` included."""

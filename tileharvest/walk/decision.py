@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tileharvest.walk.change_index import ChangedGround, StoredIndex
     from tileharvest.walk.proof import Proof
 
-_ALL: Final = "its change index tells that all of it may have changed"
+_ALL: Final = "its change index says that all of it may have changed"
 
 
 class Decision(NamedTuple):
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
         some = counted(len(ground.cells), "tile")
         told = f"{some} may have changed" if ground.cells else "nothing has changed"
         since = "" if index is None else f" since {index.day}"
-        return self._replace(ground=ground, reason=f"its change index tells that {told}{since}")
+        return self._replace(ground=ground, reason=f"its change index says that {told}{since}")
 
     @property
     def way(self) -> str:

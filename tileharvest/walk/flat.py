@@ -1,6 +1,6 @@
 """The flat walk: that over a layer of one zoom, such as a canvas, most of whose places are empty. Pure.
 
-No tile above tells where a layer of one zoom is empty, so its first harvest asks for all of its places. Later
+No tile above shows where a layer of one zoom is empty, so its first harvest asks for all of its places. Later
 ones ask for every block in which there is a tile, and each day for a share of the other blocks: within
 `full_every` days each of them has its turn.
 """

@@ -62,7 +62,7 @@ class Audit:
     def broken(self, found: Mapping[Tile, Outcome]) -> list[Tile]:
         """Returns the audited tiles whose outcome shows that it was wrong to skip them.
 
-        A change index tells of changed images. So a file that was written again with the same bytes (`nMod`)
+        A change index lists changed images. So a file that was written again with the same bytes (`nMod`)
         does not make the index wrong.
         """
         told = {Outcome.NOT_MODIFIED} if self.is_of_index else set()
@@ -216,7 +216,7 @@ class Walk:
         """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.
 
         There are some only at the top of an endless layer, and only around a tile that is there. Land that
-        lies apart is found from a seed of its own, or because the history knows it. An unchanged tile tells
+        lies apart is found from a seed of its own, or because the history knows it. An unchanged tile says
         nothing of its neighbours, so a pruned walk asks for them as well.
         """
         is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)

@@ -33,7 +33,7 @@ FORMAT: Final = "5"
 """The version of what is in Redis. It is raised when older scripts could not go on with the content."""
 
 _BEATS: Final = 6
-"""How often a worker tells within `silent` seconds that it is alive."""
+"""How often a worker says within `silent` seconds that it is alive."""
 
 _TO_END: Final = 2.0
 """Seconds for which a worker that ends waits for its last sign of life, which takes a millisecond unless
@@ -76,7 +76,7 @@ class RedisQueue:
         """Touches nothing yet. `parameters` are those of `connect`.
 
         A call waits `patience` seconds for Redis. With `server_clock=False`, for tests, the times that
-        callers give count as Redis' time, and a worker tells that it is alive when `beat` is called.
+        callers give count as Redis' time, and a worker says that it is alive when `beat` is called.
         """
         self._parameters = parameters
         self._link = RedisLink(parameters, f"the queue '{name}'", patience)
@@ -322,7 +322,7 @@ class RedisQueue:
         return msgspec.json.encode(self._own), self._silent, self._max_attempts, LAST, reason
 
     def _keep_alive(self) -> None:
-        """Tells in a thread that this worker is alive. A Redis that is away is told later: whoever waits for
+        """Says in a thread that this worker is alive. A Redis that is away hears it later: whoever waits for
         an answer says so."""
         client = connect(self._parameters, is_async=False)
         script = script_of("reap")

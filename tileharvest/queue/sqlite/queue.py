@@ -29,7 +29,7 @@ VERSION: Final = 5
 """The version of the tables, kept as SQLite's user_version."""
 
 APPLICATION: Final = 0x54485175
-"""SQLite's application_id, "THQu", which tells our files from those of other programs."""
+"""SQLite's application_id, "THQu", which sets our files apart from those of other programs."""
 
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another process. Transactions last milliseconds, and dropping a segment of a million
@@ -232,7 +232,7 @@ class SqliteQueue:
             with queue_errors(self._where):
                 return work()
 
-        # The context of the caller goes along: by it the log tells whose queue this is.
+        # The context of the caller goes along: by it the log says whose queue this is.
         return await asyncio.get_running_loop().run_in_executor(_THREAD, copy_context().run, worked)
 
     # From here on in the thread.

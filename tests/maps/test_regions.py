@@ -56,6 +56,7 @@ def test_a_region_is_the_tiles_that_show_it(
         (OTHER, "{pixels = [0, 0, 1, 1], width = 2}", "a region is {pixels = "),
         (OTHER, "{bounds = [0, 0, 1, 1]}", "degrees need site_zooms, or a canvas with earth = true"),
         (WPLACE, "{bounds = [1, 0, 0, 1]}", "a region is {pixels = "),
+        (WPLACE, "{bounds = [0, 86, 1, 87]}", "outside of the map, which ends at 85.05 degrees"),
         (WPLACE, "{bounds = [nan, 0, 0, inf]}", "a region is {pixels = "),
         (WPLACE, '{link = "https://wplace.live/", size = [1, 1]}', "has no lat= and lng= of a place"),
         (WPLACE, '{link = "https://h/?lat=nan&lng=1", size = [1, 1]}', "has no lat= and lng= of a place"),

@@ -81,7 +81,9 @@ def _zone(region: Mapping[str, Any], entry: Mapping[str, Any], canvas: Canvas | 
             left, right, top, bottom = (edge // canvas.tile for edge in edges)
         case {"bounds": [_, _, _, _] as bounds, **rest} if not rest and _are_degrees(bounds):
             if bounds[1] >= NORTHMOST or bounds[3] <= -NORTHMOST:
-                raise ValueError("a region lies outside of the map, which ends at 85.05 degrees north and south")
+                raise ValueError(
+                    "a region lies outside of the map, which ends at 85.05 degrees north and south"
+                )
             left, right, top, bottom = bounds_at(bounds, _zoom(entry, canvas))
         case {"link": str(link), "size": [int(wide), int(high)], **rest} if not rest and wide > 0 < high:
             left, _, top, _ = bounds_at(_point(link), _zoom(entry, canvas))

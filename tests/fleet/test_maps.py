@@ -122,7 +122,7 @@ def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
     describe(fleet, MAPS[:1], site, concurrency=8)
     for _ in range(2):
         run(fleet)
-    fleet.await_until(lambda: len(at_work(fleet).get(MAPS[0], ())) == 2)
+    fleet.await_until(lambda: gate.is_reached and len(at_work(fleet).get(MAPS[0], ())) == 2)
     site.rule_for_all = None
     gate.open()
     fleet.await_until(lambda: finished(fleet) == {MAPS[0]: 1})

@@ -91,10 +91,6 @@ COAST: Final = tile(0, 83, -21)
 """Transparent at first; land came on the second day, and sea on the last. On the third nothing changed."""
 SHORE: Final = tile(0, 81, -21)
 """To the left of it, and changed on the same days."""
-DESERT: Final = tile(0, -105, -23)
-"""Came on the third day."""
-OLD_LAND: Final = tile(0, 71, 11)
-"""Never changed, as all that is around it."""
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST_DAY: Final = date(2026, 11, 18)
-MIDNIGHT: Final = int(datetime(2026, 11, 18, tzinfo=UTC).timestamp())
 DEPTHS: Final = (3, 3, 4)
 MOVED: Final = {"0": "03", "1": "12", "2": "21", "3": "30"}
 """The places to which Overviewer's `tileset.py` moves the first level when a map grows."""

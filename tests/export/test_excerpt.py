@@ -15,16 +15,11 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-SQUAREMAP = Projection((2 / 512, 0, 0, 0), (0, 0, -2 / 512, 0))
-"""A block is a pixel, and a tile of 512 pixels two grid units."""
-
 
 SPAWN = NamedArea(name="spawn", layer="top", corners=((9, 0), (0, 19)))
 

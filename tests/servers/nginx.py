@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
 """A directive for `location`: HEAD is refused. `limit_except GET` will not do: it lets HEAD pass, too."""
-WITHOUT_ETAG: Final = "etag off;"
-"""A directive for `server`: no ETag is sent, only Last-Modified is left."""
 
 _READY: Final = "/.ready"
 """A path that is answered with 204 and not logged."""

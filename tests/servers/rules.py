@@ -162,10 +162,6 @@ def headers(**values: str | None) -> Rule:
     return answer
 
 
-def without_etag() -> Rule:
-    return headers(ETag=None)
-
-
 def hang() -> Rule:
     """Keeps the connection open and never answers."""
 

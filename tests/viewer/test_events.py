@@ -26,7 +26,6 @@ DAYS = [FIRST + timedelta(days=number) for number in range(4)]
 HOUSE = [Tile(0, 1, 1), Tile(0, 3, 1), Tile(0, 1, 3)]
 FAR = Tile(0, 41, -39)
 NEW = Tile(0, 9, 1)
-FEEDS = ["events.atom", "events.ics"]
 
 
 def built(folder: Any) -> World:

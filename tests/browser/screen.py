@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import time
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
@@ -13,8 +14,11 @@ from PIL import Image, ImageChops
 from playwright.sync_api import expect
 
 from tests.browser.overviewer import TILE_SIZE, place_at
+from tests.browser.windows import PATIENCE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from playwright.sync_api import Locator, Page
 
     from tests.browser.viewed_maps import Viewer
@@ -78,6 +82,7 @@ class Screen:
     def __init__(self, page: Page, viewer: Viewer) -> None:
         self.page = page
         self.viewer = viewer
+        self._waits = 0
 
     def open(self, spot: Spot | None = None, **look: str) -> None:
         """Open an address as in a new tab, and wait until the map is drawn."""
@@ -93,8 +98,13 @@ class Screen:
         self.page.goto(f"{self.viewer.url}{slash}{hash}")
 
     def await_map(self) -> None:
-        """Wait until every square of the map is filled and nothing moves or fades any more."""
-        self.page.wait_for_function(_STILL)
+        """Wait until every square of the map is filled and nothing moves or fades any more.
+
+        It must be so in some frames after each other: a map that has got another size learns of it in the
+        next one.
+        """
+        self._waits += 1
+        self.page.wait_for_function(_STILL, arg=self._waits)
 
     def await_place(self) -> dict[str, str]:
         """Wait until the address tells the map and the place on the screen: what it tells."""
@@ -141,12 +151,11 @@ class Screen:
         self.await_map()
 
     def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Pull the map, and hold it at the end for longer than it looks back to see how fast it was."""
+        """Pull the map."""
         self.page.mouse.move(*start)
         self.page.mouse.down()
         self.page.mouse.move((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
         self.page.mouse.move(*end)
-        self.page.evaluate("() => new Promise((done) => setTimeout(done, 100))")
         self.page.mouse.up()
         self.await_map()
 
@@ -195,11 +204,29 @@ class Screen:
         return as_image(self.page.screenshot())
 
 
+def eventually(check: Callable[[], None]) -> None:
+    """Repeat a check of what the page shows until it holds: what a person did may be drawn a frame later."""
+    until = time.monotonic() + PATIENCE / 1000
+    while True:
+        try:
+            return check()
+        except AssertionError:
+            if time.monotonic() > until:
+                raise
+        time.sleep(0.05)
+
+
 def open_tables(page: Page) -> None:
     """Open the harvests of each map, once the page of harvests is there."""
     expect(page.locator(".all-harvests").first).to_be_visible()
     page.locator(".all-harvests").evaluate_all("all => { for (const one of all) one.open = true; }")
     expect(page.get_by_role("table").first).to_be_visible()
+
+
+def await_refusal(screen: Screen, words: str) -> None:
+    """Wait until the field for places refuses what was typed in words that begin so."""
+    begins = "([field, words]) => field.validationMessage.startsWith(words)"
+    screen.page.wait_for_function(begins, arg=[screen.part("go-to-place").element_handle(), words])
 
 
 def move_fingers(page: Page, *moments: list[tuple[float, float]]) -> None:
@@ -240,13 +267,16 @@ def apart(first: Image.Image, second: Image.Image) -> int:
     return max(int(high) for _, high in extremes)  # type: ignore[misc]
 
 
-_STILL: Final = """() => {
+_STILL: Final = """(wait) => {
   const all = (selector) => [...document.querySelectorAll(`#stage ${selector}`)];
   const maps = all(".map:not([hidden])");
-  return !document.getElementById("map-page").hidden
+  const isStill = !document.getElementById("map-page").hidden
     && maps.length > 0 && maps.every((map) => map.getAttribute("aria-busy") === "false")
     && all(".leaflet-zoom-anim, .leaflet-pan-anim").length === 0
     && all(".leaflet-tile").every((square) => getComputedStyle(square).opacity === "1");
+  if (window.stillFrames?.wait !== wait || !isStill) window.stillFrames = { wait, count: 0 };
+  window.stillFrames.count += isStill ? 1 : 0;
+  return window.stillFrames.count > 3;
 }"""
 
 # A link changes the address at once. When the page has gone there, its own link to the map leads there too.

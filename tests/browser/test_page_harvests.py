@@ -112,7 +112,8 @@ def test_a_harvest_that_is_not_finished_tells_how_far_it_is(
 
 
 def test_each_map_tells_in_a_glance_how_it_does(screen: Screen) -> None:
-    now = datetime.now(UTC)
+    now = datetime(2026, 7, 20, 12, tzinfo=UTC)
+    screen.page.clock.set_fixed_time(now)
     ended = (now - timedelta(hours=5)).isoformat()
     changes = [
         {"day": (now - timedelta(days=ago)).date().isoformat(), "counts": counts, "ended": ended}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, apart, as_shown, in_words, move_fingers
+from tests.browser.screen import Screen, Spot, apart, as_shown, eventually, in_words, move_fingers
 from tests.browser.viewed_maps import COAST, DAYS
 
 if TYPE_CHECKING:
@@ -28,10 +28,23 @@ def lens_on(screen: Screen) -> tuple[float, float, float]:
     return left + width / 2, top + width / 2, width / 2
 
 
+def expect_lens(screen: Screen, x: float, y: float) -> None:
+    """Wait until its middle is there."""
+
+    def check() -> None:
+        assert lens_on(screen)[:2] == pytest.approx((x, y), abs=1)
+
+    eventually(check)
+
+
 def expect_days(screen: Screen, days: PublishedDays, inside: str, outside: str) -> None:
     """The coast is as it was on one day within the lens, and as it was on another one beside it."""
     screen.await_map()
     expect(screen.part("lens-day")).to_have_text(in_words(inside, "medium"))
+    eventually(lambda: check_days(screen, days, inside, outside))
+
+
+def check_days(screen: Screen, days: PublishedDays, inside: str, outside: str) -> None:
     x, y, radius = lens_on(screen)
     square = screen.square(COAST, MIDDLE)
     seen = screen.pixels(square)
@@ -54,7 +67,7 @@ def test_within_the_lens_is_another_day_and_it_follows_the_mouse(
     expect(screen.part("day")).to_have_text(in_words(NEW))
     for point in ((600, 330), (700, 420)):
         screen.page.mouse.move(*point)
-        assert lens_on(screen)[:2] == pytest.approx(point, abs=1)
+        expect_lens(screen, *point)
         expect_days(screen, published_days, inside=OLD, outside=NEW)
 
 
@@ -75,11 +88,11 @@ def test_a_finger_pulls_the_lens_and_two_turn_its_time(phone: Screen, published_
     x, y, _ = lens_on(phone)
     move_fingers(phone.page, [(x + 30, y)], [(x + 10, y + 20)], [(x - 40, y + 50)])
     x, y = x - 40, y + 50
-    assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
+    expect_lens(phone, x, y)
     expect_days(phone, published_days, inside=OLD, outside=NEW)
     for way, day in ((-25, DAYS[0]), (25, OLD)):
         pairs = [[(x - 30 + step * way, y), (x + 30 + step * way, y)] for step in range(3)]
         move_fingers(phone.page, *pairs)
         phone.await_look(**{"with": day})
-    assert lens_on(phone)[:2] == pytest.approx((x, y), abs=1)
+    expect_lens(phone, x, y)
     assert (phone.look()["x"], phone.look()["zoom"]) == (MIDDLE.look["x"], "0")

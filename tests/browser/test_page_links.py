@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.overviewer import block_at, drawn_at
-from tests.browser.screen import DEPTH, Screen, Spot, in_words
+from tests.browser.screen import DEPTH, Screen, Spot, await_refusal, in_words
 from tests.browser.viewed_maps import COAST, DAYS, tile
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_what_is_not_on_the_map_is_refused_and_the_map_stays_where_it_is(screen:
         expect(field).to_have_js_property("validationMessage", f"{place} lies outside the map.")
     field.fill("north")
     screen.page.get_by_role("button", name="Go", exact=True).click()
-    assert field.evaluate("(field) => field.validationMessage").startswith("Write X and Z")
+    await_refusal(screen, "Write X and Z")
     assert screen.look() == look
 
 
@@ -161,16 +161,10 @@ def test_a_page_without_a_clipboard_offers_the_link_to_be_copied_by_hand(screen:
     field = screen.page.get_by_label("This browser does not let the page copy. Copy the link yourself:")
     expect(field).to_have_value(re.compile(f"/s/antworld/{DAYS[3]}/"))
     expect(field).to_be_focused()
-    assert screen.page.evaluate("getSelection().toString()") == field.input_value()
+    screen.page.wait_for_function("(link) => getSelection().toString() === link", arg=field.input_value())
     expect(screen.part("announcement")).to_have_text("")
     screen.page.keyboard.press("Escape")
     expect(field).to_be_hidden()
-
-
-def told_by(screen: Screen) -> list[str]:
-    """What the notice says was not found."""
-    expect(screen.part("link-notice")).to_be_visible()
-    return [words.partition("  ")[0] for words in screen.page.locator("#link-notice p").all_inner_texts()]
 
 
 def test_what_a_link_says_wrongly_is_told_with_what_there_is_instead(screen: Screen) -> None:
@@ -178,10 +172,9 @@ def test_what_a_link_says_wrongly_is_told_with_what_there_is_instead(screen: Scr
     screen.open(None, **look, z="5", zoom="99", heat="always")
     screen.expect_day(DAYS[3])
     expect(screen.page.get_by_role("radio", name="One day")).to_be_checked()
-    words = " ".join(told_by(screen))
-    for said in ("no layer moon", "“yesterday”", "“upside-down”", "“always”", "x=here, z=5, zoom=99"):
-        assert said in words
     notice = screen.part("link-notice")
+    for said in ("no layer moon", "“yesterday”", "“upside-down”", "“always”", "x=here, z=5, zoom=99"):
+        expect(notice).to_contain_text(said)
     for offer in ("world-lighting", "Feb 13, 2021", "May 12, 2021", "Swipe", "Difference"):
         expect(notice.get_by_role("link", name=offer)).to_be_visible()
     notice.get_by_role("link", name="Feb 13, 2021").click()
@@ -194,9 +187,10 @@ def test_a_day_outside_of_the_history_shows_the_nearest_and_says_so(wrong: str, 
     nearest = DAYS[0] if wrong < DAYS[0] else DAYS[3]
     screen.open(MIDDLE, map="antworld", day=wrong)
     screen.expect_day(nearest)
-    (words,) = told_by(screen)
-    assert in_words(nearest, "medium") in words
-    assert in_words(wrong, "medium") in words
+    words = screen.page.locator("#link-notice p")
+    expect(words).to_have_count(1)
+    for day in (nearest, wrong):
+        expect(words).to_contain_text(in_words(day, "medium"))
     screen.await_look(day=nearest)
     screen.part("link-notice-close").click()
     expect(screen.part("link-notice")).to_be_hidden()

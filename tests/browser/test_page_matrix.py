@@ -192,6 +192,7 @@ def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(screen: CellScr
     screen.show(day=LAST)
     screen.part("pixels-switch").click()
     expect(screen.page.locator("#map.asking")).to_be_visible()
+    screen.await_map()
     left, top, width, height = screen.box("map")
     x, y = left + width / 2, top + height / 2
     # Above what lies behind the panel, in the middle tile. From its lower corner, as a finger that comes down
@@ -202,6 +203,7 @@ def test_a_rectangle_that_is_drawn_tells_when_its_pixels_changed(screen: CellScr
     expect(screen.part("panel")).to_contain_text(
         screen.say(f"It has looked as it does today since {since}.", f"自 {since} 起与今天相同。")
     )
+    expect(chapters).to_have_count(2)
     assert [each.get_attribute("data-day") for each in chapters.all()] == [LAST, SECOND]
     expect(chapters.last).to_contain_text(screen.say("first appeared", "首次出现"))
     chapters.last.scroll_into_view_if_needed()
@@ -234,7 +236,7 @@ def test_an_area_has_a_page_that_fits(screen: CellScreen, named: Viewer) -> None
     chapters.first.get_by_role("link").click()
     expect(page.locator("#left-day")).to_have_text(screen.day_in_words(str(BEGUN)))
     expect(page.locator("#right-day")).to_have_text(screen.day_in_words(str(TURNED)))
-    assert "x=15.5&z=15.5" in page.url
+    screen.await_look(x="15.5", z="15.5")
 
 
 def test_a_link_that_unfolds_shows_the_map_and_the_time_alone_in_a_frame(screen: CellScreen) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen
+from tests.browser.screen import Screen, await_refusal, eventually
 from tests.browser.viewed_maps import Viewer
 from tests.browser.windows import DESK
 from tests.end_to_end.project import Project
@@ -82,6 +82,9 @@ def shown(open_page: Callable[..., Page], drawn_maps: Viewer) -> Screen:
 
 def heated(screen: Screen, places: list[tuple[int, int]]) -> list[bool]:
     """Whether heat is drawn so many pixels to the right of the map's middle, and below it."""
+    # The panel takes some room from the map.
+    expect(screen.part("panel").get_by_role("link")).not_to_have_count(0)
+    screen.await_map()
     left, top, width, height = screen.box("map")
     x, y = left + width / 2, top + height / 2
     return [bool(screen.page.evaluate(_IS_HEATED, [x + right, y + down])) for right, down in places]
@@ -98,9 +101,14 @@ def test_tiles_that_are_no_squares_keep_their_shape_everywhere(shown: Screen) ->
     shown.part("map").press("Enter")
     first = shown.part("panel").get_by_role("listitem").first
     expect(first).to_contain_text("100 % changed")
-    thumbnail = first.get_by_role("img").bounding_box()
-    assert thumbnail is not None
-    assert (thumbnail["width"], thumbnail["height"]) == pytest.approx((96, 64), abs=2)
+    expect(first.get_by_role("img")).not_to_have_js_property("naturalWidth", 0)
+
+    def check() -> None:
+        box = first.get_by_role("img").bounding_box()
+        assert box is not None
+        assert (box["width"], box["height"]) == pytest.approx((96, 64), abs=2)
+
+    eventually(check)
     shown.open_hash(f"#map=mapcrafter&x=37&z=-13&zoom=0&mode=difference&with={DAY}")
     shown.await_map()
     canvases = shown.page.locator("#map .leaflet-drawing-pane canvas")
@@ -131,7 +139,7 @@ def test_tiles_of_the_earth_are_told_in_degrees_and_found_by_them(shown: Screen)
     expect(shown.page.locator("#region, #live").filter(visible=True)).to_have_count(0)
     field.fill("north")
     field.press("Enter")
-    assert field.evaluate("(field) => field.validationMessage").startswith("Write latitude and longitude")
+    await_refusal(shown, "Write latitude and longitude")
 
 
 _IS_HEATED: Final = """([x, y]) => {

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests.browser.screen import Screen
 from tests.browser.viewed_maps import Viewer
 from tests.browser.windows import DESK
 from tests.end_to_end.project import Project
@@ -72,17 +73,18 @@ def saved(page: Page, button: str, folder: Path) -> Path:
 
 
 def opened(page: Page, viewer: Viewer, more: str) -> tuple[int, int]:
-    """The size of the map on the screen, in whose middle the origin is."""
-    page.goto(f"{viewer.url}/#map={MAP}&x=-0.5&z=-0.5&zoom=0{more}")
-    expect(page.locator("#map")).to_have_attribute("aria-busy", "false")
-    # Of the days that are counted till then a film is made.
-    expect(page.locator("#day-change")).not_to_have_text(re.compile("^$|…"))
-    page.get_by_role("button", name="Save", exact=True).or_(
-        page.get_by_role("button", name="保存", exact=True)
-    ).click()
-    box = page.locator("#map").bounding_box()
-    assert box is not None
-    return round(box["width"]), round(box["height"])
+    """The size of the map beside the open panel, in whose middle the origin is."""
+    screen = Screen(page, viewer)
+    screen.open_hash(f"#map={MAP}&x=-0.5&z=-0.5&zoom=0{more}")
+    screen.await_map()
+    screen.part("save-switch").click()
+    expect(screen.part("save-picture")).to_be_visible()
+    # The panel has taken some room from the map, which looks anew at what is in view.
+    screen.await_map()
+    # Of the days that are counted a film is made.
+    expect(screen.part("day-change")).not_to_have_text(re.compile("^$|…"))
+    _, _, width, height = screen.box("map")
+    return round(width), round(height)
 
 
 def test_a_picture_shows_just_what_is_in_view(

@@ -9,7 +9,7 @@
     make bench ARGS="viewer --versions 1000000"
                                              the viewer on a long history, and its page
     make bench ARGS="export --versions 200000"
-                                             import, pictures, films, archive, published page
+                                             pictures, films, archive, published page
 
 Tables go to standard error, and one JSON object goes to standard output. Where a figure is worse than its
 bound, a line on standard error says so, and the status is 1.

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 DEPTH: Final = 6
 """The deepest zoom has 4,096 tiles: a picture of 24,576 x 24,576 pixels, for which pyvips must be there."""
-SHALLOW: Final = 4
-"""Of a history of fewer than `MANY` versions: a picture of 6,144 x 6,144 pixels."""
-MANY: Final = 100_000
 _LAST_DAYS: Final = (str(DAYS[-30]), str(DAYS[-1]))
 _COMMANDS: Final = {
     "mosaic, .png": ("mosaic", MAP, "mosaic.png", "--zoom", "0"),
@@ -40,8 +37,8 @@ _COMMANDS: Final = {
 
 def measure(folder: Path, console: Console, versions: int) -> dict[str, Any]:
     """Measures each command, on all cores, and the size of what it makes."""
-    depth = DEPTH if versions >= MANY else SHALLOW
-    found = {"import git": {"bytes": 0, **asdict(long_history.make(folder, versions, depth))}}
+    long_history.make(folder, versions, DEPTH)
+    found = {}
     for what, words in _COMMANDS.items():
         target = next(folder / word for word in words[2:] if word not in _LAST_DAYS)
         placed = [str(target) if word == target.name else word for word in words]
@@ -50,7 +47,7 @@ def measure(folder: Path, console: Console, versions: int) -> dict[str, Any]:
         found[what] = {"bytes": sum(one.stat().st_size for one in files), **asdict(cost)}
     lists = sum(one.stat().st_size for one in (folder / "page").rglob("*") if "lists" in one.parts)
     found["publish"]["bytes of lists"] = lists
-    pixels = (TILE_SIZE << depth) ** 2 // 1_000_000
+    pixels = (TILE_SIZE << DEPTH) ** 2 // 1_000_000
     title = f"Exports of {versions:,} versions, {pixels:,} million pixels"
     table = Table("command", "s", "CPU s", "RSS MB", "MB made", title=title)
     for what, one in found.items():

@@ -7,8 +7,6 @@ import json
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-from itemadapter import ItemAdapter
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from tests.middlewares.making import LAYER, drawn, image_of
@@ -29,19 +27,10 @@ RESULT = BlockResult(
 
 def test_a_feed_writes_a_result_with_its_parts() -> None:
     harvest: Any = SimpleNamespace(
-        keep=lambda *found, again: asyncio.sleep(0), cost_meter=SimpleNamespace(spared_bytes=0)
+        keep=lambda *found: asyncio.sleep(0), cost_meter=SimpleNamespace(spared_bytes=0)
     )
     pipeline = HistoryPipeline(SimpleNamespace(), harvest)  # type: ignore[arg-type]
     written = json.loads(json.dumps(asyncio.run(pipeline.process_item(RESULT)), cls=ScrapyJSONEncoder))
     assert written["block"] == {"layer": LAYER, "zoom": 0, "column": 0, "row": 0, "mask": 7}
     assert written["found"]["outcomes"] == {"add": 1}
     assert written["found"]["images"]["0"]["sha1"] == image_of(NEW).sha1
-    assert written["bodies"] == {}
-
-
-def test_a_pipeline_reads_a_result_by_its_fields_and_cannot_change_it() -> None:
-    item = ItemAdapter(RESULT)
-    assert list(item.field_names()) == ItemAdapter.get_field_names_from_class(BlockResult)
-    assert item.get("unknown") is None
-    with pytest.raises(AttributeError):
-        item["block"] = None

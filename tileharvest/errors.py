@@ -61,12 +61,13 @@ class SiteError(TileHarvestError):
 
 
 class MovedError(SiteError):
-    """Most of the known tiles are missing. The map has moved or was begun anew, and none of its tiles is
-    recorded as gone."""
+    """The map is not at its address: most of the known tiles are missing, or a new map has none at all. None
+    of its tiles is recorded as gone."""
 
-
-class EmptyMapError(SiteError):
-    """Not one tile of a new map was found. Nothing was recorded."""
+    def __init__(self, message: str, reason: str = "moved") -> None:
+        """`reason` is what the history keeps of it."""
+        super().__init__(message)
+        self.reason = reason
 
 
 class BudgetError(TileHarvestError):
@@ -74,18 +75,18 @@ class BudgetError(TileHarvestError):
 
     exit_status = ExitStatus.BUDGET
 
-    def __init__(self, message: str, reason: str, *, is_all_kept: bool = True) -> None:
+    def __init__(
+        self, message: str, reason: str, *, is_all_kept: bool = True, has_begun: bool = True
+    ) -> None:
         """`reason` says in a few words what was spent. The history keeps it.
 
-        `is_all_kept` says that no result was dropped, so that nothing must be asked for twice.
+        `is_all_kept` says that no result was dropped, so that nothing must be asked for twice. `has_begun` is
+        False if runs before this one have spent the budget, so that nothing was asked.
         """
         super().__init__(message)
         self.reason = reason
         self.is_all_kept = is_all_kept
-
-
-class DaySpentError(BudgetError):
-    """The map's daily budget was spent by runs before this one, and nothing was asked."""
+        self.has_begun = has_begun
 
 
 class AlreadyHarvestedError(TileHarvestError):

@@ -21,5 +21,5 @@ class MistakenSpider(TileSpider):
 class MistakenAtEndSpider(TileSpider):
     name = "overviewer"
 
-    async def _counts_at_end(self) -> None:
+    async def _complete_or_go_on(self) -> None:
         raise ZeroDivisionError("a mistake")

@@ -48,8 +48,8 @@ def test_the_outcomes_in_words_and_in_codes(project: Project, small_map: Renderi
 @pytest.mark.parametrize(
     ("spider", "told"),
     [
-        ("mistaken", "the harvest stopped before it began (ZeroDivisionError('a mistake'))"),
-        ("overviewer", "the harvest stopped at its end (ZeroDivisionError('a mistake'))"),
+        ("mistaken", "the crawl stopped (ZeroDivisionError('a mistake'))"),
+        ("overviewer", "the crawl stopped (ZeroDivisionError('a mistake'))"),
     ],
 )
 def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(

@@ -50,9 +50,7 @@ async def find_nothing(harvest: Harvest, blocks: Iterable[Block]) -> None:
     coming = list(blocks)
     while coming:
         some, coming = coming[:256], coming[256:]
-        nothing = (
-            harvest.keep(one, FoundBlock({Outcome.NOTHING: one.mask}), {}, again=False) for one in some
-        )
+        nothing = (harvest.keep(one, FoundBlock({Outcome.NOTHING: one.mask}), {}) for one in some)
         await asyncio.gather(*nothing)
 
 
@@ -123,7 +121,7 @@ async def test_what_has_failed_is_asked_on_the_next_day_however_empty_it_is_arou
         await find_nothing(harvest, blocks[20:])
         for block in blocks[:20]:
             found = FoundBlock({Outcome.FAILED: 1, Outcome.NOTHING: block.mask - 1}, reasons={0: "500"})
-            await harvest.keep(block, found, {}, again=False)
+            await harvest.keep(block, found, {})
         await harvest.finish()
     async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(128)) as harvest:
         assert {block for block, _ in harvest.first()} >= set(blocks[:20])

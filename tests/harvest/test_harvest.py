@@ -35,7 +35,6 @@ from tileharvest.errors import (
 )
 from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
-from tileharvest.store.files import FileStore
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, Zone
 from tileharvest.tiles.outcomes import Outcome
@@ -292,21 +291,6 @@ async def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path
         await second.keep_results([added(FIRST_LEVEL[1], sea)])
         await second.finish()
     assert stored_bytes(tmp_path) == [len(sea), len(island)]
-
-
-async def test_an_image_that_a_killed_process_has_stored_counts_when_its_tile_is_asked_again(
-    tmp_path: Path,
-) -> None:
-    """Unless a version names it: then it was counted, or was there before."""
-    sea, island = drawn("sea"), drawn("island")
-    FileStore(tmp_path / "tiles").put({image_of(body): body for body in (sea, island)})
-
-    async with opened(tmp_path) as harvest:
-        await harvest.keep_results([replaced(added(FIRST_LEVEL[0], sea), again=True)])
-        await harvest.keep_results([replaced(added(FIRST_LEVEL[1], sea), again=True)])
-        await harvest.keep_results([added(FIRST_LEVEL[2], island)])
-        await harvest.finish()
-    assert stored_bytes(tmp_path) == [len(sea)]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
-    DaySpentError,
     SiteError,
     TileHarvestError,
 )
@@ -87,7 +86,7 @@ ENDS = {
     "unreachable": report({}, UNREACHABLE),
     "budget": report(QUIET, BUDGET),
     "already": report({}, AlreadyHarvestedError("already")),
-    "spent before": report({}, DaySpentError("spent; run it again tomorrow", "daily budget: 90 requests")),
+    "spent before": report({}, BudgetError("spent", "daily budget: 90 requests", has_begun=False)),
 }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tileharvest.errors import BudgetError, DaySpentError, ExitStatus
+from tileharvest.errors import BudgetError, ExitStatus
 from tileharvest.history.costs import Cost
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
@@ -50,7 +50,7 @@ def test_a_run_may_spend_the_less_of_its_own_budget_and_what_is_left_of_the_day(
 
 @pytest.mark.parametrize("spent", [Cost(requests=100), Cost(received_bytes=1001), Cost(seconds=60.0)])
 def test_nothing_is_asked_when_the_budget_of_the_day_is_spent(spent: Cost) -> None:
-    with pytest.raises(DaySpentError, match=r"has spent its daily budget .* tomorrow") as raised:
+    with pytest.raises(BudgetError, match=r"has spent its daily budget .* tomorrow") as raised:
         budget_of_run("m", Budget(), Budget(100, 1000, 60.0), spent)
     assert raised.value.exit_status is ExitStatus.BUDGET
     assert raised.value.reason.startswith("daily budget: ")

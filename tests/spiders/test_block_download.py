@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from datetime import UTC, date
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
 
 import pytest
 from scrapy import Request, Spider
@@ -26,7 +25,7 @@ from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.waits import HoldReason
 from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders import download, throttle
+from tileharvest.spiders import download
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse
 from tileharvest.spiders.download import TileDownloadHandler
 from tileharvest.tiles.block import Block, mask_of
@@ -347,30 +346,3 @@ async def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile
     async with stage() as site:
         await site.ask(0b11, headers={"User-Agent": "one", "X-Key": "a"})
         assert all("User-Agent: one" in head and "X-Key: a" in head for head in site.heads)
-
-
-@pytest.mark.parametrize("is_crawling", [True, False])
-async def test_after_a_signal_to_end_nothing_more_starts(
-    monkeypatch: pytest.MonkeyPatch, is_crawling: bool
-) -> None:
-    monkeypatch.setattr(throttle, "scheduler_of", lambda crawler: None)
-    crawler = get_crawler(Spider, {"SCHEDULER_QUEUE": "memory"})
-    crawler.crawling = is_crawling
-    rules = Rules("127.0.0.1", 1)
-    informed = throttle.CrawlThrottle(
-        crawl_of(crawler), crawler.settings, rules, "small", ZoneInfo("UTC"), is_kept=False
-    )
-    await informed.open(Budget())
-    assert (informed.map.held is None) is is_crawling
-    await informed.close()
-
-
-@pytest.mark.parametrize(("attempt", "may_be"), [(1, False), (2, True)])
-def test_the_images_of_what_follows_from_a_lost_lease_may_be_stored_already(
-    attempt: int, may_be: bool
-) -> None:
-    block = Block(LAYER, 0, 0, -1, 0b11)
-    lease = {"id": 7, "attempt": attempt}
-    fetched = BlockRequest.of(block, "http://127.0.0.1/", meta={"lease": lease}).narrowed(0b1, method="GET")
-    assert (fetched.was_leased, fetched.may_be_stored) == (False, may_be)
-    assert fetched.narrowed(0b1).may_be_stored is may_be

@@ -7,11 +7,8 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 import pytest
-from scrapy import Request, Spider
-from scrapy.crawler import Crawler
-from scrapy.http import Response
 
-from tileharvest.spiders.log import WHOSE, PrintableLines, QuietLogFormatter
+from tileharvest.spiders.log import WHOSE, PrintableLines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,12 +69,3 @@ def test_a_traceback_is_printable_in_each_of_its_lines(caplog: pytest.LogCapture
         logging.getLogger("overviewer").exception("a mistake")
     assert caplog.text.splitlines()[1].startswith("Traceback")
     assert caplog.text.endswith("\nValueError: \\x1b[2Jgnp.\\u202e\nERROR: forged\n")
-
-
-@pytest.mark.parametrize(("level", "is_told"), [("INFO", False), ("DEBUG", True)])
-def test_single_tiles_are_told_only_at_the_level_debug(level: str, is_told: bool) -> None:
-    log = QuietLogFormatter.from_crawler(Crawler(Spider, {"LOG_LEVEL": level}))
-    tile, spider = Request("http://map.example.net/0.png"), Spider("m")
-    response = Response(tile.url)
-    assert (log.crawled(tile, response, spider) is not None) is is_told
-    assert (log.scraped({}, response, spider) is not None) is is_told

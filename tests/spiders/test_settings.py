@@ -58,7 +58,6 @@ def test_other_spiders_of_the_project_have_scrapys_own_ways(settings: Settings) 
         "CONCURRENT_ITEMS",
         "DEFAULT_REQUEST_HEADERS",
         "RETRY_TIMES",
-        "LOG_FORMATTER",
     ):
         assert settings[name] == defaults[name], name
 

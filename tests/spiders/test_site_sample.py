@@ -15,7 +15,7 @@ from scrapy.http import Response
 from tests.harvest.test_sample import Pyramid, island
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.rules import Rules
-from tileharvest.spiders.site_sample import SiteSampleSpider
+from tileharvest.spiders.site_probe import SiteSampleSpider
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import Pyramid as Form
 
@@ -74,7 +74,7 @@ class Layers:
             self.spider = spider = SiteSampleSpider(description, Rules("h", 4))
             spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
             spider.made = LOOKED
-            spider.plan = await spider.sample(self.site)
+            await spider.probed(self.site)
             return spider
 
         return asyncio.run(ask())

@@ -96,7 +96,7 @@ class Command(ProjectCommand, ScrapyCommand):
     ) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
         """Asks for a sample. Returns the plan, its origin for programs, and a title and notes for people.
         Raises TileHarvestError."""
-        from tileharvest.spiders.site_sample import SiteSampleSpider
+        from tileharvest.spiders.site_probe import SiteSampleSpider
 
         now = datetime.now(description.zone_info)
         gap = rules.gap_at(now)

@@ -14,7 +14,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, EmptyMapError, MovedError, program
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, guards_of, known_site_files, walk_over
 from tileharvest.history.blocks import FoundBlock, blocks_found
 from tileharvest.history.costs import NO_COST, CostMeter, spent
@@ -377,17 +377,15 @@ class Harvest:
         ranges = self.layers[layer].walk.kept_below(tile)
         return await self._ask(self._record.known, {layer: ranges}) > 0
 
-    async def keep(
-        self, block: Block, found: FoundBlock, bodies: Mapping[Image, bytes], *, again: bool
-    ) -> None:
+    async def keep(self, block: Block, found: FoundBlock, bodies: Mapping[Image, bytes]) -> None:
         """Makes what was found in a block durable: the bytes, then the rows in one transaction. When it
-        returns, it survives kills and power cuts. `again` says that the block may have been kept before.
+        returns, it survives kills and power cuts.
 
         Raises StoreError, HistoryError, and BudgetError if too little room would be left on the disk or if a
         layer seems to have no end. Raises MovedError if more than half of the known tiles have vanished: then
         the map has moved, and none is recorded as gone.
         """
-        await self._put(bodies, again=again)
+        await self._put(bodies)
         record, finding = self._record, (block, found, self.cost_meter.take())
         try:
             with self._asking(_HISTORY):
@@ -425,29 +423,23 @@ class Harvest:
     async def keep_results(self, results: Sequence[TileResult]) -> None:
         """Keeps the results of single tiles, block by block. No tile has two of them."""
         bodies = {one.image: one.body for one in results if one.image is not None and one.body is not None}
-        again = any(one.again for one in results)
         for block, found in blocks_found(results):
             new = {image: bodies[image] for image in found.images.values() if image in bodies}
-            await self.keep(block, found, new, again=again)
+            await self.keep(block, found, new)
 
     async def keep_failed(self, block: Block, reason: str) -> None:
         """Notes that the tiles of a block have failed."""
         reasons = dict.fromkeys(bits_of(block.mask), reason)
         found = FoundBlock({Outcome.FAILED: block.mask}, reasons=reasons)
-        await self.keep(block, found, {}, again=False)
+        await self.keep(block, found, {})
 
-    async def _put(self, bodies: Mapping[Image, bytes], *, again: bool) -> None:
+    async def _put(self, bodies: Mapping[Image, bytes]) -> None:
         """Puts the images of a block into the store, and counts the bytes of those that were not there."""
         if not bodies:
             return
         self.check_room(sum(map(len, bodies.values())))
         async with self._storing:
             new = await self._ask(self._images.put, bodies, what=_STORE)
-        if again:
-            # A process may have stored them and was killed before the rows were written.
-            wondered = [image.sha1 for image in bodies if image not in new]
-            named = await self._ask(self._record.named, wondered) if wondered else set()
-            new |= {image for image in bodies if image.sha1 not in named}
         # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
         self.cost_meter.stored_bytes += sum(image.size for image in new)
 
@@ -582,7 +574,7 @@ class Harvest:
         return MovedError(missing.in_words(self.description.name, sum(counts.get(one, 0) for one in THERE)))
 
     async def expect_tiles(self) -> None:
-        """Raises EmptyMapError if the harvest is about to end without a single tile of a new map."""
+        """Raises MovedError if the harvest is about to end without a single tile of a new map."""
         if self.is_pushed or not is_empty(await self.counts(), self._known_before):
             return
         urls = (
@@ -592,8 +584,9 @@ class Harvest:
         )
         example = next(urls, None)
         asked = "" if example is None else f", such as {example}"
-        raise EmptyMapError(
+        raise MovedError(
             f"map '{self.description.name}' has no tile at all at the addresses that were asked{asked}:"
             " compare them with the images that the map's own page loads, and correct its url, bounds,"
-            " site_zooms or zones in maps.toml"
+            " site_zooms or zones in maps.toml",
+            "empty",
         )

@@ -23,7 +23,6 @@ from tileharvest.history.schema import (
     is_finished,
     layers,
     proofs,
-    versions,
 )
 from tileharvest.history.trust import distrust, skipped_in, tops_of, unasked_in
 from tileharvest.tiles.block import blocks_of
@@ -32,7 +31,7 @@ from tileharvest.tiles.outcomes import MISSING, Outcome
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
     from sqlalchemy import Connection
@@ -173,11 +172,6 @@ class HarvestRecord:
         """Returns how many tiles were known when the harvest began: as `known`, without those it has
         added."""
         return self._count(areas, lambda one: one.present & ~one.of(Outcome.ADDED))
-
-    def named(self, sha1s: Collection[str]) -> set[str]:
-        """Returns those of these images that a version of any map names. Reads all versions once."""
-        having = select(versions.c.sha1).where(versions.c.sha1.in_(list(sha1s))).distinct()
-        return self.history.read(lambda connection: set(connection.execute(having).scalars()))
 
     def is_first(self) -> bool:
         """Returns whether no harvest of the map was ever finished. An imported day counts as a harvest."""

@@ -127,7 +127,7 @@ class DiffMiddleware:
         if request.was_leased:
             # A lease on the block was lost, so what lies below may have been asked before it.
             is_late = asked.late or await self._harvest.has_gone_below(request.block)
-            asked = replace(asked, again=True, late=is_late)
+            asked = replace(asked, late=is_late)
         findings = Findings(left=request.block.mask & ~response.asked)
         judge = self._judge_of(findings, request, response.gets, asked)
         for bit, answer in response.answers.items():

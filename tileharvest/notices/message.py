@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import AlreadyHarvestedError, DaySpentError, ExitStatus, counted, printable
+from tileharvest.errors import AlreadyHarvestedError, BudgetError, ExitStatus, counted, printable
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.outcomes import Outcome
@@ -72,7 +72,8 @@ def is_wanted(report: Report, occasions: Collection[str]) -> bool:
     No notice is sent if the harvest was complete already, or if its daily budget was spent before. Such a run
     asked for nothing, and there was a notice of the run before.
     """
-    if isinstance(report.error, (AlreadyHarvestedError, DaySpentError)):
+    error = report.error
+    if isinstance(error, AlreadyHarvestedError) or (isinstance(error, BudgetError) and not error.has_begun):
         return False
     return (
         "always" in occasions

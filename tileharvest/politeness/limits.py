@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from tileharvest.errors import BudgetError, DaySpentError
+from tileharvest.errors import BudgetError
 from tileharvest.maps.budgets import OF_DAY, PARTS, Budget, amount_in_words, bytes_in_words
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
     """Returns the budget of one run of a map: `budget`, or what is left of the `daily` one where that is
     less.
 
-    Raises DaySpentError if nothing of the daily budget is left. Nothing was asked then.
+    Raises BudgetError if nothing of the daily budget is left. Nothing was asked then.
     """
     costs = (spent.requests, spent.received_bytes, spent.seconds)
     for what, most, already in zip(PARTS, daily.limits, costs, strict=True):
@@ -28,10 +28,11 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
         least = TO_BEGIN if what == "requests" else 0
         if most is not None and already + least >= most:
             limit = amount_in_words(most, what)
-            raise DaySpentError(
+            raise BudgetError(
                 f"map '{name}' has spent its daily budget ({amount_in_words(already, what)} of {limit});"
                 " nothing was asked; run it again tomorrow to go on",
                 f"{OF_DAY}: {limit}",
+                has_begun=False,
             )
     return Budget(
         _less(budget.requests, daily.requests, spent.requests),

@@ -27,8 +27,6 @@ _ASKED: Final = "asked"
 """Key of meta: how the tiles are asked for, as a dict of `Asked` without its defaults."""
 ATTEMPT: Final = "attempts"
 """Key of meta: how often the tiles of this request were asked before, without a usable answer."""
-AGAIN: Final = "again"
-"""Key of meta: a lease on the request of which this is a part was lost."""
 _OF_ONE_REQUEST: Final = frozenset(
     {"lease", "not_before", "depth", "download_latency", "download_slot", "proxy"}
 )
@@ -86,12 +84,6 @@ class BlockRequest(Request):
         return lease is not None and lease["attempt"] > 1
 
     @property
-    def may_be_stored(self) -> bool:
-        """Whether the images of these tiles may be in the store already, as a process that had asked for them
-        was killed."""
-        return self.was_leased or AGAIN in self.meta
-
-    @property
     def attempt(self) -> int:
         """The number of this attempt at the tiles. The first is 1."""
         return int(self.meta.get(ATTEMPT, 0)) + 1
@@ -108,8 +100,6 @@ class BlockRequest(Request):
         kept = {
             key: value for key, value in self.meta.items() if key not in _OF_ONE_REQUEST and key[0] != "_"
         }
-        if self.was_leased:
-            kept[AGAIN] = True
         meta = {**kept, **changes.pop("meta", {}), _BLOCK: [*block.place, block.mask]}
         narrowed: Self = self.replace(meta=meta, headers={}, dont_filter=True, **changes)
         return narrowed
@@ -174,8 +164,6 @@ class BlockResult(msgspec.Struct, frozen=True):
     bodies: Mapping[Image, bytes] = {}
     """The bytes of new images, until they are stored."""
     spared_bytes: int = 0
-    again: bool = False
-    """Whether a lease on the block was lost before. Its images may be in the store already."""
 
 
 class BlockFingerprinter(SegmentFingerprinter):

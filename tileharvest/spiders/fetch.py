@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     WithIndexes = Callable[[Site, Fetch], Awaitable[Site]]
     """Returns the site with its change indexes."""
-    _Answers = dict[tuple[str, str], Fetched]
-    """Answers by method and address."""
 
 _ABSENT: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
@@ -175,15 +173,20 @@ async def probe_as_before(
     sets up a site in another way changes one of them. If one has changed, or the probe fails, the site is
     probed anew, and every file is looked for. No file is asked for twice. Raises the errors of `probe`.
     """
-    answers: _Answers = {}
+    answers: dict[tuple[str, str], Fetched] = {}
+    missing = {url: file for url, file in known.items() if file == MISSING}
     if is_relied_on:
-        by_index = _probe_index(probe, with_indexes, description, _noting(fetch, answers), known, read)
-        if (site := await by_index) is not None:
-            return site
-    again = _not_twice(fetch, answers)
-    later: _Answers = {}
-    assumed: dict[str, SiteFile] = {}
-    fetch_present = _assuming(_missing(known), _noting(again, later), assumed)
+        with suppress(SiteError, ConfigurationError):
+            assumed: dict[str, SiteFile] = {}
+            site = await probe(description, _assuming(known, _refuse, assumed))
+            if site.has_index_apart:
+                fetch_known = _asking_once(fetch, answers, of=known)
+                site = await with_indexes(site, _assuming(missing, fetch_known, assumed))
+                if len(site.indexes) == len(site.layers) and _are_as_before(read, known):
+                    read.update(assumed)
+                    return site
+    assumed = {}
+    fetch_present = _assuming(missing, _asking_once(fetch, answers), assumed)
     try:
         site = await with_indexes(await probe(description, fetch_present), fetch_present)
     except (SiteError, ConfigurationError):
@@ -193,44 +196,16 @@ async def probe_as_before(
         if not assumed or _are_as_before(read, known):
             read.update(assumed)
             return site
-    fetch_rest = _not_twice(again, later)
-    return await with_indexes(await probe(description, fetch_rest), fetch_rest)
-
-
-async def _probe_index(
-    probe: Probe,
-    with_indexes: WithIndexes,
-    description: MapDescription,
-    fetch: Fetch,
-    known: Mapping[str, SiteFile],
-    read: dict[str, SiteFile],
-) -> Site | None:
-    """Returns the site as it was, if each of its layers has a change index in a file of its own that has not
-    changed, and else None. Asks only for the known files of indexes."""
-    assumed: dict[str, SiteFile] = {}
-
-    async def refuse(method: str, url: str) -> Fetched:
-        raise SiteError(f"{url} is not known")
-
-    async def fetch_known(method: str, url: str) -> Fetched:
-        return await (fetch if url in known else refuse)(method, url)
-
-    with suppress(SiteError, ConfigurationError):
-        site = await probe(description, _assuming(known, refuse, assumed))
-        if site.has_index_apart:
-            site = await with_indexes(site, _assuming(_missing(known), fetch_known, assumed))
-            if len(site.indexes) == len(site.layers) and _are_as_before(read, known):
-                read.update(assumed)
-                return site
-    return None
-
-
-def _missing(known: Mapping[str, SiteFile]) -> dict[str, SiteFile]:
-    return {url: file for url, file in known.items() if file == MISSING}
+    fetch_all = _asking_once(fetch, answers)
+    return await with_indexes(await probe(description, fetch_all), fetch_all)
 
 
 def _are_as_before(read: Mapping[str, SiteFile], known: Mapping[str, SiteFile]) -> bool:
     return all(file == known.get(url, MISSING) for url, file in read.items())
+
+
+async def _refuse(method: str, url: str) -> Fetched:
+    raise SiteError(f"{url} is not known")
 
 
 def _assuming(files: Mapping[str, SiteFile], fetch: Fetch, assumed: dict[str, SiteFile]) -> Fetch:
@@ -246,19 +221,18 @@ def _assuming(files: Mapping[str, SiteFile], fetch: Fetch, assumed: dict[str, Si
     return fetch_others
 
 
-def _noting(fetch: Fetch, answers: _Answers) -> Fetch:
-    async def fetch_noted(method: str, url: str) -> Fetched:
-        answers[method, url] = await fetch(method, url)
-        return answers[method, url]
+def _asking_once(
+    fetch: Fetch, answers: dict[tuple[str, str], Fetched], *, of: Mapping[str, SiteFile] | None = None
+) -> Fetch:
+    """Returns a function that first gives each answer of an earlier probe once, and then asks: one probe may
+    ask twice for a file that was just being written. It asks only for the files `of`, if these are given."""
+    earlier = dict(answers)
 
-    return fetch_noted
+    async def fetch_once(method: str, url: str) -> Fetched:
+        if of is not None and url not in of:
+            return await _refuse(method, url)
+        found = earlier.pop((method, url), None) or await fetch(method, url)
+        answers[method, url] = found
+        return found
 
-
-def _not_twice(fetch: Fetch, answers: _Answers) -> Fetch:
-    """Returns a function that gives each of these answers once, and then asks: a probe may ask twice for a
-    file that was just being written."""
-
-    async def fetch_rest(method: str, url: str) -> Fetched:
-        return answers.pop((method, url), None) or await fetch(method, url)
-
-    return fetch_rest
+    return fetch_once

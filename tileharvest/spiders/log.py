@@ -1,48 +1,17 @@
-"""The lines of the log: printable ones, and none about single tiles unless the level is DEBUG."""
+"""The lines of the log, which any terminal can show."""
 
 from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from scrapy import signals
-from scrapy.logformatter import LogFormatter
 
 from tileharvest.errors import printable
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.logformatter import LogFormatterResult
-    from scrapy.settings import BaseSettings
-
-
-class QuietLogFormatter(LogFormatter):
-    """Builds no message that would be thrown away: each block would have two.
-
-    Scrapy's root logger lets every level pass and leaves the choice to its handler, so that the level
-    must be read from the settings; asking a logger would always say yes.
-    """
-
-    def __init__(self, *, debugging: bool) -> None:
-        self._debugging = debugging
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(debugging=is_debugging(crawler.settings))
-
-    def crawled(self, request: Request, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
-        return super().crawled(request, *what) if self._debugging else None
-
-    def scraped(self, *what: Any) -> LogFormatterResult | None:  # type: ignore[override]
-        return super().scraped(*what) if self._debugging else None
-
-
-def is_debugging(settings: BaseSettings) -> bool:
-    """Returns whether the log has lines of the level DEBUG."""
-    level = logging.getLevelNamesMapping().get(str(settings["LOG_LEVEL"]), logging.NOTSET)
-    return level <= logging.DEBUG
 
 
 WHOSE: Final[ContextVar[str | None]] = ContextVar("whose", default=None)

@@ -55,8 +55,6 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "REDIRECT_MAX_TIMES": 5,
     # The middleware runs only where the environment names a proxy.
     "HTTPPROXY_ENABLED": bool(getproxies()),
-    # Scrapy builds a message for each block and drops it, unless the level is DEBUG.
-    "LOG_FORMATTER": "tileharvest.spiders.log.QuietLogFormatter",
     # A tile is the same for everyone.
     "COOKIES_ENABLED": False,
     # A callback of ours yields one item. For each response Scrapy makes as many tasks as this says.

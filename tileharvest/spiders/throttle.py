@@ -19,11 +19,8 @@ from tileharvest.scheduler.crawl import as_error
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
-
-    from scrapy.settings import BaseSettings
-
     from tileharvest.maps.budgets import Budget
+    from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.crawl import CrawlContext
 
@@ -36,19 +33,22 @@ class CrawlThrottle:
     def __init__(
         self,
         crawl: CrawlContext,
-        settings: BaseSettings,
         rules: Rules,
-        name: str,
-        zone: ZoneInfo,
+        description: MapDescription,
         *,
         is_kept: bool = True,
     ) -> None:
-        """`name` and `zone` are those of the map. `is_kept` is False for a crawl that leaves nothing
-        behind."""
-        self._crawl, self._name, self._zone = crawl, name, zone
+        """`is_kept` is False for a crawl that leaves nothing behind."""
+        settings = crawl.crawler.settings
+        self._crawl, self._name, self._zone = crawl, description.name, description.zone_info
         self._shared = shared_throttle(settings, is_kept=is_kept)
         self.map = crawl.throttle = MapThrottle(
-            self._shared, name, rules, crawl.cost_meter, lasts=lease_seconds(settings), zone=zone
+            self._shared,
+            self._name,
+            rules,
+            crawl.cost_meter,
+            lasts=lease_seconds(settings),
+            zone=self._zone,
         )
         self._said: HoldReason | None = None
         self._heard = Controls()

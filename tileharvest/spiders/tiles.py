@@ -13,11 +13,7 @@ from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
     ConfigurationError,
-    EmptyMapError,
-    HistoryError,
     MovedError,
-    QueueError,
-    StoreError,
     TileHarvestError,
     program,
 )
@@ -76,9 +72,6 @@ _STARTS: Final = 1024
 """The first blocks that may wait in memory. The queue has the others, of which a canvas has tens of
 thousands, each a request of some 3 kB."""
 
-_OURS: Final = (HistoryError, StoreError, QueueError)
-"""Failures of history, store and queue. The site is not to blame for them, so that they fail no tile."""
-
 _UNTIL: Final = f"({SILENCE} s without a word of git end it)"
 """The end of a wait for a git repository. Nobody knows when the wait ends if git goes on talking."""
 
@@ -112,8 +105,6 @@ class TileSpider(Spider):
         goes sideways."""
         self._tree: PublishedTree | None = None
         """The tree that is read in place of the site's tiles, if the map is published through git."""
-        self._is_waiting = False
-        """Whether nothing is left but requests for later."""
         self._completing: asyncio.Task[None] | None = None
         self._asked_late: set[tuple[str, Tile]] = set()
         """The tiles that the walk had missed when they were last looked for."""
@@ -174,14 +165,7 @@ class TileSpider(Spider):
             most = harvest.description.most_tile_bytes
             crawler.settings.set("DOWNLOAD_MAXSIZE", most, priority="spider")
         harvest.limit(rules, data_folder(crawler.settings))
-        spider.throttle = CrawlThrottle(
-            crawl,
-            crawler.settings,
-            rules,
-            harvest.description.name,
-            harvest.description.zone_info,
-            is_kept=kwargs.get("dry") != "1",
-        )
+        spider.throttle = CrawlThrottle(crawl, rules, harvest.description, is_kept=kwargs.get("dry") != "1")
         relax_garbage_collection(crawler.settings)
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.failed, signals.spider_error)
@@ -200,12 +184,8 @@ class TileSpider(Spider):
                     with noted(self.crawl.waits, f"the tiles of the map's git repository {_UNTIL}"):
                         await self._tree.keep()
                     return
-        except TileHarvestError as error:
-            self.crawl.end(error)
-        except Exception as error:
-            self.logger.error("a mistake in the program stopped the harvest", exc_info=error)
-            mistake = f"the harvest stopped before it began ({error!r}); nothing was changed: report this"
-            self.crawl.end(TileHarvestError(mistake))
+        except Exception as error:  # noqa: BLE001 - or the crawl would go on without a harvest
+            self.crawl.end(as_error(error))
         finally:
             self.crawl.beginning = None
         if self.crawl.harvest is not None and self.harvest.is_open and self._tree is None:
@@ -251,13 +231,7 @@ class TileSpider(Spider):
         for one in self._following(block, findings, asked):
             yield one
         if findings.found.outcomes:
-            yield BlockResult(
-                request.block,
-                findings.found,
-                findings.bodies,
-                findings.spared_bytes,
-                again=request.may_be_stored,
-            )
+            yield BlockResult(block, findings.found, findings.bodies, findings.spared_bytes)
 
     def failed(self, failure: Failure) -> None:
         """Ends the crawl if a block could not be judged or kept, because the history, the store or the queue
@@ -449,55 +423,39 @@ class TileSpider(Spider):
 
     async def _complete(self) -> None:
         try:
-            counts = await self._counts_at_end()
-        except TileHarvestError as error:
-            self.crawl.end(error)
-            return
-        except Exception as error:
-            # Without an end the engine, which finds nothing to do, would call this again for ever.
-            self.logger.error("a mistake in the program stopped the harvest", exc_info=error)
-            mistake = f"the harvest stopped at its end ({error!r}); what was recorded is kept: report this"
-            self.crawl.end(TileHarvestError(mistake))
-            return
-        if counts is not None:
-            self.crawl.counts, self.crawl.is_finished = counts, True
-            self.crawl.end("finished")
-        elif self._is_waiting:
-            self.crawl.end("waiting")
+            reason = await self._complete_or_go_on()
+        except Exception as error:  # noqa: BLE001 - or the idle engine would call this again for ever
+            self.crawl.end(as_error(error))
+        else:
+            if reason is not None:
+                self.crawl.end(reason)
 
-    async def _counts_at_end(self) -> dict[Outcome, int] | None:
-        """Returns the exact counts of the harvest if it has ended, or None if it goes on. Raises MovedError,
-        HistoryError and QueueError."""
-        harvest, scheduler = self.harvest, scheduler_of(self.crawler)
-        self._is_waiting = False
+    async def _complete_or_go_on(self) -> str | None:
+        """Ends the harvest if nothing of it is left, or else asks for what was missed. Returns the reason to
+        close the spider, or None if the crawl goes on. Raises MovedError, HistoryError and QueueError."""
+        harvest, crawl, scheduler = self.harvest, self.crawl, scheduler_of(self.crawler)
         if await harvest.is_finished():
             harvest.ended_here = False
-            return await harvest.counts()
+            crawl.counts, crawl.is_finished = await harvest.counts(), True
+            return "finished"
         if scheduler is not None:
             left = await scheduler.counts()
             if sum(left.pending.values()) + left.leased:
                 # Other workers are at it.
                 return None
-            # What has failed waits for its next attempt.
             if left.delayed:
-                self._is_waiting = True
-                return None
+                # What has failed waits for its next attempt.
+                return "waiting"
         await self._fail_given_up()
-        missed = await self._missed()
-        if missed and scheduler is not None and (await scheduler.counts()).left:
-            # Another worker has found them first.
-            return None
-        if self._enqueue(missed):
+        if missed := await self._missed():
+            # Unless another worker has found them first.
+            if scheduler is None or not (await scheduler.counts()).left:
+                for request in missed:
+                    self.crawler.engine.crawl(request)
             return None
         await harvest.expect_tiles()
-        return await harvest.finish()
-
-    def _enqueue(self, requests: Iterable[BlockRequest]) -> bool:
-        """Enqueues requests. Returns whether there are any."""
-        wanted = list(requests)
-        for request in wanted:
-            self.crawler.engine.crawl(request)
-        return bool(wanted)
+        crawl.counts, crawl.is_finished = await harvest.finish(), True
+        return "finished"
 
     async def _missed(self) -> list[BlockRequest]:
         """Returns the requests for tiles that were missed. A tile was missed if it is known and the walk did
@@ -542,8 +500,8 @@ class TileSpider(Spider):
         """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises
         HistoryError."""
         harvest, crawl = self.harvest, self.crawl
-        if isinstance(crawl.ending, (MovedError, EmptyMapError)):
-            crawl.counts = await harvest.abandon("moved" if isinstance(crawl.ending, MovedError) else "empty")
+        if isinstance(crawl.ending, MovedError):
+            crawl.counts = await harvest.abandon(crawl.ending.reason)
         elif crawl.is_finished:
             pass
         elif crawl.ending is None and await self._stayed_to_the_end():

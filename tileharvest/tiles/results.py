@@ -31,8 +31,6 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     audited: bool = False
     """Whether the tile was skipped and is asked for the audit. If it is unchanged, the tiles below it stay
     skipped, and they are asked later if the audit breaks the proof."""
-    again: bool = False
-    """Whether a lease on this tile was lost. Its image may then be in the store already."""
 
     @property
     def below(self) -> Asked:
@@ -85,8 +83,6 @@ class TileResult(msgspec.Struct, frozen=True):
     reason: str | None = None
     """For a `fail` the reason, in a line for a person, such as `500 Internal Server Error (5 attempts)`."""
     step: Step = Step()
-    again: bool = False
-    """Whether a lease on the tile was lost. Its image may then be in the store already."""
 
     def __repr__(self) -> str:
         """Leaves out the image's bytes."""

@@ -14,7 +14,7 @@ from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
-from tileharvest.history.schema import metadata
+from tileharvest.history.schema import metadata, revisions
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -36,7 +36,9 @@ LAYER = "day"
 A, B, C, D = Tile(0, 1, 1), Tile(0, 3, 1), Tile(0, 1, -1), Tile(-1, 2, 2)
 EVERYWHERE = {LAYER: [TileRange(0, -1023, 1023, -1023, 1023), TileRange(-1, -1022, 1022, -1022, 1022)]}
 _NUMBERED = [table.name for table in metadata.sorted_tables if "id" in table.c]
-_EMPTYING = [f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables)]
+_EMPTYING = [
+    f"DELETE FROM {table.name}" for table in reversed(metadata.sorted_tables) if table is not revisions
+]
 _RESTARTING = [f"ALTER SEQUENCE {name}_id_seq RESTART" for name in _NUMBERED]
 """SQLite's ids begin anew by themselves."""
 RECORDED = [outcome for outcome in Outcome if outcome is not Outcome.SKIPPED]

@@ -7,10 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import func, select
 
 from tests.history.making import began, ended
-from tileharvest.history.schema import site_bodies
 from tileharvest.history.site_files import (
     MOST_BYTES,
     SiteFile,
@@ -43,13 +41,6 @@ def test_each_day_has_the_files_that_were_read_on_it(history: History) -> None:
     assert site_files_of(history, "world", date(2021, 1, 31)) == {}
     assert site_files_of(history, "other", THIRD) == {}
     assert first_day_of_files(history, "world", date(2021, 1, 31)) == FIRST
-
-
-def test_equal_bytes_are_kept_once(history: History) -> None:
-    keep_site_files(history, "world", FIRST, {"a": ONE, "b": ONE})
-    keep_site_files(history, "world", SECOND, {"a": SiteFile(Validator('"2"'), b"one")})
-    with history.reading() as connection:
-        assert connection.execute(select(func.count()).select_from(site_bodies)).scalar() == 1
 
 
 def test_large_files_are_not_kept(history: History) -> None:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import create_engine, event, func, inspect, make_url, select, text
+from sqlalchemy import create_engine, event, func, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.errors import PassingError
-from tileharvest.history.schema import REVISION, metadata
+from tileharvest.history.schema import REVISION, metadata, revisions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,14 +58,6 @@ _SECRETS: Final = ("password", "passfile", "sslpassword", "sslkey")
 _TURN: Final = int.from_bytes(b"tileharv")
 """The number of our advisory lock in PostgreSQL. Other programs in the same database are unlikely to use
 it."""
-
-_REVISION_TABLE: Final = """
-    CREATE TABLE alembic_version (
-        version_num VARCHAR(32) NOT NULL,
-        CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
-    )
-"""
-"""The table as Alembic makes it, so that a later release can use Alembic for its first migration."""
 
 CONNECTING: Final = 10
 """Seconds in which a server must take a connection."""
@@ -219,10 +211,10 @@ def write_ahead(engine: Engine) -> None:
 
 def revision_of(connection: Connection) -> str | None:
     """Returns the revision of the history in a database, or None if it holds no history."""
-    if not inspect(connection).has_table("alembic_version"):
+    if not inspect(connection).has_table(revisions.name):
         return None
-    revision = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-    return None if revision is None else str(revision)
+    revision: str | None = connection.execute(select(revisions)).scalar()
+    return revision
 
 
 def make_tables(connection: Connection, place: str) -> None:
@@ -244,8 +236,7 @@ def make_tables(connection: Connection, place: str) -> None:
             " nothing was changed; name another place for the history"
         )
     metadata.create_all(connection)
-    connection.exec_driver_sql(_REVISION_TABLE)
-    connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{REVISION}')")  # noqa: S608 - our own
+    connection.execute(insert(revisions).values(version_num=REVISION))
 
 
 def expect_present_revision(revision: str, place: str) -> None:

@@ -35,8 +35,6 @@ from tileharvest.history.schema import (
     layers,
     maps,
     metadata,
-    site_bodies,
-    site_files,
     tiles,
     versions,
 )
@@ -359,14 +357,13 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
     of_table: dict[Table, ColumnElement[bool]] = {
         maps: maps.c.name == map_name,
         versions: versions.c.id.in_(select(tiles.c.version).where(tiles.c.layer.in_(its_layers))),
-        site_bodies: site_bodies.c.sha1.in_(select(site_files.c.sha1).where(site_files.c.map == map_id)),
     }
     for table in metadata.sorted_tables:
         if table in of_table:
             yield table, select(table).where(of_table[table])
         elif "map" in table.c:
             yield table, select(table).where(table.c.map == map_id)
-        elif table is not changes:
+        elif "layer" in table.c and table is not changes:
             # The counts of changes are of all versions.
             yield table, select(table).where(table.c.layer.in_(its_layers))
 

@@ -3,13 +3,12 @@ tiles."""
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.blocks import record_versions
@@ -17,7 +16,7 @@ from tileharvest.history.change_indexes import store_indexes
 from tileharvest.history.connection import in_parts
 from tileharvest.history.costs import COST_COLUMNS
 from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.outlines import layer_row, own_map_id
+from tileharvest.history.outlines import description_of, own_map_id, size_in
 from tileharvest.history.proofs import prove_layers
 from tileharvest.history.results import ITS_LAYERS, count_outcomes, found_by
 from tileharvest.history.schema import (
@@ -26,8 +25,6 @@ from tileharvest.history.schema import (
     INTERRUPTED,
     PUSHED_WALK,
     blocks,
-    change_indexes,
-    changes,
     failures,
     harvest_counts,
     harvest_layers,
@@ -35,10 +32,7 @@ from tileharvest.history.schema import (
     insert_into,
     is_block,
     layers,
-    proofs,
     replace_into,
-    tiles,
-    validators,
     version_row,
     versions,
 )
@@ -54,8 +48,6 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
-
-_log = logging.getLogger(__name__)
 
 _ITS_BLOCK: Final = tuple(f"its_{name}" for name in BLOCK)
 _GONE_AT_ONCE: Final = 5_000
@@ -100,8 +92,8 @@ _INSERT_LAYERS: Final = (
     .values({name: bindparam(name) for name in ("map", "name", "factor")})
     .on_conflict_do_nothing()
 )
-_LAST_SIZE: Final = (
-    select(harvest_layers.c.tile_width, harvest_layers.c.tile_height)
+_LAST_DESCRIPTION: Final = (
+    select(harvest_layers.c.description)
     .where(harvest_layers.c.layer == bindparam("of_layer"))
     .order_by(harvest_layers.c.harvest.desc())
     .limit(1)
@@ -293,7 +285,6 @@ class Beginning:
             connection.execute(_GO_ON, {"in_harvest": row.id})
         if row.id == self._inserted:
             row = replace(row, continued=False)
-        part_with_changed_layers(connection, map_id, row, self.layers)
         ids = describe_layers(connection, map_id, row.id, self.layers)
         if row.continued:
             # Its earlier runs may have had other layers.
@@ -346,48 +337,6 @@ class Beginning:
             )
 
 
-def part_with_changed_layers(
-    connection: Connection, map_id: int, harvest: HarvestRow, described: Sequence[Layer]
-) -> None:
-    """Moves the coarse zooms of each layer whose tiles nest by another factor now into a layer of their own,
-    and says so. Their tiles lie elsewhere from this harvest on, and the earlier days must not be shown there.
-
-    Zoom 0 does not depend on the factor: its tiles stay, with all their days.
-    """
-    factors = {layer.name: layer.pyramid.factor for layer in described}
-    known = {row.name: row for row in connection.execute(_LAYERS, {"in_map": map_id})}
-    for name in factors.keys() & known.keys():
-        row, factor = known[name], factors[name]
-        if row.factor == factor:
-            continue
-        before = f"{name} until {harvest.day}"
-        while before in known:
-            before += "+"
-        connection.execute(_INSERT_LAYERS, {"map": map_id, "name": before, "factor": row.factor})
-        to = select(layers.c.id).where(layers.c.map == map_id, layers.c.name == before).scalar_subquery()
-        for table in (versions, tiles, blocks, failures, changes, validators):
-            connection.execute(
-                update(table).where(table.c.layer == row.id, table.c.zoom < 0).values(layer=to)
-            )
-        for table in (proofs, change_indexes):
-            connection.execute(delete(table).where(table.c.layer == row.id))
-        kept = [column for column in harvest_layers.c if column.name != "layer"]
-        earlier = select(*kept, to.label("layer")).where(
-            harvest_layers.c.layer == row.id, harvest_layers.c.harvest != harvest.id
-        )
-        names = [*(column.name for column in kept), "layer"]
-        connection.execute(insert(harvest_layers).from_select(names, earlier))
-        connection.execute(update(layers).where(layers.c.id == row.id).values(factor=factor))
-        _log.warning(
-            "layer %s: its tiles nest by %d now and by %d before, so coarse tiles lie elsewhere: the coarse"
-            " zooms begin anew, and their earlier days are kept as layer '%s'",
-            name,
-            factor,
-            row.factor,
-            before,
-        )
-
-
 def describe_layers(
     connection: Connection, map_id: int, harvest: int, described: Sequence[Layer]
 ) -> dict[str, int]:
@@ -395,23 +344,22 @@ def describe_layers(
     layers, by name. Raises HistoryError if tiles of a layer nest by another factor than before."""
     names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
     connection.execute(_INSERT_LAYERS, names)
-    known: dict[str, int] = {}
-    factors = {layer.name: layer.pyramid.factor for layer in described}
-    for row in connection.execute(_LAYERS, {"in_map": map_id}).all():
-        known[row.name] = row.id
-        if (factor := factors.get(row.name, row.factor)) != row.factor:
-            raise HistoryError(
-                f"layer '{row.name}': its tiles nest by {factor} now and by {row.factor} in the history, so"
-                " coarse tiles lie elsewhere; nothing was changed; give the map another name in maps.toml to"
-                " begin its history anew"
-            )
-    ids = {layer.name: known[layer.name] for layer in described}
-    written = []
+    known = {row.name: row for row in connection.execute(_LAYERS, {"in_map": map_id})}
+    ids, written = {}, []
     for layer in described:
-        size = {}
+        number, factor = known[layer.name].id, known[layer.name].factor
+        if factor != layer.pyramid.factor:
+            raise HistoryError(
+                f"layer '{layer.name}': its tiles nest by {layer.pyramid.factor} now and by {factor} in the"
+                " history, so coarse tiles lie elsewhere; nothing was changed; give the map another name in"
+                " maps.toml to begin its history anew"
+            )
+        size = layer.tile_size
         if not layer.tells_size:
-            last = connection.execute(_LAST_SIZE, {"of_layer": ids[layer.name]}).first()
-            size = {} if last is None else last._asdict()
-        written.append({"harvest": harvest, "layer": ids[layer.name], **layer_row(layer), **size})
+            last = connection.execute(_LAST_DESCRIPTION, {"of_layer": number}).scalar()
+            size = size if last is None else size_in(last)
+        said = {"depth": layer.depth, "description": description_of(layer, size), "rendered": layer.rendered}
+        written.append({"harvest": harvest, "layer": number, **said})
+        ids[layer.name] = number
     connection.execute(replace_into(harvest_layers, "harvest", "layer"), written)
     return ids

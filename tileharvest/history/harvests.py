@@ -12,6 +12,7 @@ from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, add_spending
 from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.outlines import with_size
 from tileharvest.history.results import earlier_blocks, found_in
 from tileharvest.history.schema import (
     FINISHED,
@@ -197,8 +198,13 @@ class HarvestRecord:
     def note_size(self, layer: str, size: Size) -> None:
         """Notes width and height of a layer's tiles, which the site has not said."""
         is_its = (harvest_layers.c.harvest == self.id) & (harvest_layers.c.layer == self._layer_ids[layer])
-        sizing = update(harvest_layers).where(is_its).values(tile_width=size[0], tile_height=size[1])
-        self.history.write(lambda connection: connection.execute(sizing))
+
+        def write(connection: Connection) -> None:
+            said = connection.execute(select(harvest_layers.c.description).where(is_its)).scalar_one()
+            now = update(harvest_layers).where(is_its).values(description=with_size(said, size))
+            connection.execute(now)
+
+        self.history.write(write)
 
     def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
         """Returns up to `limit` tiles that exist by their latest version, and that this harvest has neither

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
     from tileharvest.history.database import History
+    from tileharvest.tiles.layers import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,22 +153,15 @@ _LAYERS: Final = (
     .where(layers.c.map == bindparam("in_map"))
     .order_by(layers.c.id)
 )
-_SAID: Final = (
-    "image_extension",
-    "north_direction",
-    "world",
-    "background",
-    "projection",
-    "rendered",
-)
-"""The columns of `harvest_layers` that have the name and the value of a field of `Layer`."""
-_SPAWN: Final = ("spawn_x", "spawn_y", "spawn_z")
-_TILE_SIZE: Final = ("tile_width", "tile_height")
+_SAID: Final = ("image_extension", "north_direction", "world", "background", "projection", "spawn")
+"""The fields of `Layer` that a description has, besides the size of its tiles."""
 _DESCRIPTIONS: Final = (
     select(
         harvest_layers.c.layer,
         harvests.c.day,
-        *(harvest_layers.c[name] for name in (*_SPAWN, *_TILE_SIZE, "depth", *_SAID)),
+        harvest_layers.c.depth,
+        harvest_layers.c.description,
+        harvest_layers.c.rendered,
     )
     .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(harvests.c.map == bindparam("in_map"))
@@ -330,21 +324,36 @@ def _differing(name: str, factor: int, rows: Iterable[Row[*tuple[Any, ...]]]) ->
 
 
 def _layer(name: str, factor: int, row: Row[*tuple[Any, ...]]) -> Layer:
-    said: dict[str, Any] = {column: getattr(row, column) for column in _SAID}
-    if row.projection is not None:
-        said["projection"] = msgspec.json.decode(row.projection, type=Projection)
-    # Either all three are given or none.
-    spawn = None if row.spawn_x is None else (row.spawn_x, row.spawn_y, row.spawn_z)
-    size = row.tile_width, row.tile_height
-    return Layer(name=name, pyramid=Pyramid.kept(row.depth, factor), tile_size=size, spawn=spawn, **said)
+    said = _read(row.description)
+    pyramid = Pyramid.kept(row.depth, factor)
+    return Layer(name, pyramid, rendered=row.rendered, **said)
 
 
-def layer_row(layer: Layer) -> dict[str, object]:
-    """Returns the columns of `harvest_layers` that describe the layer. `_layer` makes a layer of them
-    again."""
-    spawn = dict(zip(_SPAWN, layer.spawn or (None, None, None), strict=True))
-    size = dict(zip(_TILE_SIZE, layer.tile_size, strict=True))
-    said = {column: getattr(layer, column) for column in _SAID}
-    if layer.projection is not None:
-        said["projection"] = msgspec.json.encode(layer.projection).decode()
-    return {"depth": layer.depth, **size, **said, **spawn}
+def description_of(layer: Layer, size: Size) -> str:
+    """Returns `harvest_layers.description` of a layer whose tiles have this size."""
+    said = {name: getattr(layer, name) for name in _SAID}
+    return msgspec.json.encode({"tile_size": size, **said}).decode()
+
+
+def with_size(description: str, size: Size) -> str:
+    """Returns the description with another size of tiles."""
+    return msgspec.json.encode(_read(description) | {"tile_size": size}).decode()
+
+
+def size_in(description: str) -> Size:
+    """Returns the size of tiles that a description has."""
+    size: Size = _read(description)["tile_size"]
+    return size
+
+
+def _read(description: str) -> dict[str, Any]:
+    """Returns the fields of `Layer` that a description has. Raises ValueError if it is damaged."""
+    try:
+        said: dict[str, Any] = msgspec.json.decode(description)
+        return said | {
+            "tile_size": msgspec.convert(said["tile_size"], tuple[int, int]),
+            "spawn": msgspec.convert(said["spawn"], tuple[int, int, int] | None),
+            "projection": msgspec.convert(said["projection"], Projection | None),
+        }
+    except (msgspec.MsgspecError, KeyError) as error:
+        raise ValueError(f"the description of a layer cannot be read: {error}") from error

@@ -26,6 +26,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    String,
     Table,
     Text,
     TypeDecorator,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
     from tileharvest.tiles.block import Block
 
-REVISION: Final = "0015"
+REVISION: Final = "0016"
 """The revision that this program reads and writes. Each change of the tables takes the next number."""
 
 
@@ -170,6 +171,9 @@ def is_same_tile(one: FromClause, other: FromClause) -> ColumnElement[bool]:
     return and_(*(one.c[name] == other.c[name] for name in TILE))
 
 
+revisions: Final = Table("alembic_version", metadata, Column("version_num", String(32), primary_key=True))
+"""The revision of the history, in the table that Alembic reads, so that a later release can use it."""
+
 maps: Final = Table(
     "maps",
     metadata,
@@ -187,8 +191,7 @@ layers: Final = Table(
     Column("factor", Integer, nullable=False, server_default=text("2")),
     UniqueConstraint("map", "name"),
 )
-"""`factor` is the number of tiles of the next deeper zoom along a tile's edge. If it changes, the zooms below
-0 until then move to a layer of their own."""
+"""`factor` is the number of tiles of the next deeper zoom along a tile's edge. It never changes."""
 
 FINISHED: Final = "finished"
 """The reason of a harvest that ended with a result for every tile."""
@@ -282,17 +285,11 @@ harvest_layers: Final = _table(
     _key_of("harvest"),
     _key_of("layer"),
     Column("depth", Integer, nullable=False),
-    Column("image_extension", Text, nullable=False),
-    Column("tile_width", Integer, nullable=False),
-    Column("tile_height", Integer, nullable=False, server_default=text("0")),
-    Column("north_direction", Integer, nullable=False),
-    *_optional(Text, "world", "background"),
-    *_optional(Integer, "spawn_x", "spawn_y", "spawn_z"),
+    Column("description", Text, nullable=False),
     Column("rendered", BigInteger, nullable=True),
-    Column("projection", Text, nullable=True),
 )
-"""The site's description of each layer at that harvest. `rendered` is in seconds since 1970. `projection` is
-a `tiles.ground.Projection` as JSON."""
+"""The site's description of each layer at that harvest, as `outlines` writes it. `rendered` is in seconds
+since 1970."""
 
 harvest_counts: Final = _table(
     "harvest_counts",
@@ -465,23 +462,16 @@ It is null if the walk does not rest on the index. When a harvest is complete, i
 `change_indexes`.
 """
 
-site_bodies: Final = _table(
-    "site_bodies",
-    Column("sha1", Text, primary_key=True),
-    Column("body", LargeBinary, nullable=False),
-)
-"""The contents of the files in `site_files`, each once, compressed by zlib."""
-
 site_files: Final = _table(
     "site_files",
     _key_of("map"),
     Column("url", Text, primary_key=True),
     Column("day", Date, primary_key=True),
     *_optional(Text, "etag", "last_modified"),
-    Column("sha1", Text, ForeignKey("site_bodies.sha1"), nullable=False),
+    Column("body", LargeBinary, nullable=False),
 )
-"""The small files that say what a map's site has. The rows of a day are valid until the next day with
-rows."""
+"""The small files that say what a map's site has, compressed by zlib. The rows of a day are valid until the
+next day with rows."""
 
 BLOCK_LEVELS: Final = 3
 """A block of `changes` has the 8 x 8 tiles that lie this many levels below one tile, so there are up to 64

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from hashlib import sha1
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import Date, bindparam, delete, func, insert, select
 
 from tileharvest.history.outlines import own_map_id
-from tileharvest.history.schema import harvests, insert_into, maps, site_bodies, site_files
+from tileharvest.history.schema import harvests, maps, site_files
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -25,17 +24,13 @@ MOST_BYTES: Final = 1024 * 1024
 
 _OF_MAP: Final = site_files.c.map == bindparam("its_map")
 _LAST_DAY: Final = select(func.max(site_files.c.day)).where(_OF_MAP, site_files.c.day <= bindparam("until"))
-_FILES: Final = (
-    select(site_files.c.url, site_files.c.etag, site_files.c.last_modified, site_bodies.c.body)
-    .join(site_bodies, site_bodies.c.sha1 == site_files.c.sha1)
-    .where(_OF_MAP, site_files.c.day == _LAST_DAY.scalar_subquery())
-)
+_FILES: Final = select(site_files).where(_OF_MAP, site_files.c.day == _LAST_DAY.scalar_subquery())
+_COPIED: Final = ("map", "url", "etag", "last_modified", "body")
 _COPY: Final = insert(site_files).from_select(
-    ["day", "map", "url", "etag", "last_modified", "sha1"],
-    select(
-        bindparam("to_day", type_=Date),
-        *(site_files.c[name] for name in ("map", "url", "etag", "last_modified", "sha1")),
-    ).where(_OF_MAP, site_files.c.day == bindparam("from_day")),
+    ["day", *_COPIED],
+    select(bindparam("to_day", type_=Date), *(site_files.c[name] for name in _COPIED)).where(
+        _OF_MAP, site_files.c.day == bindparam("from_day")
+    ),
 )
 _FORGET: Final = delete(site_files).where(_OF_MAP, site_files.c.day == bindparam("its_day"))
 _NEXT_HARVEST: Final = select(func.min(harvests.c.day)).where(
@@ -98,15 +93,18 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
         if last != following:
             # The next harvest has noted nothing, because its files were those of the day before.
             connection.execute(_COPY, {**its, "from_day": last, "to_day": following})
-    rows, bodies = [], []
-    for url, file in files.items():
-        if file.is_worth_keeping:
-            name = sha1(file.body, usedforsecurity=False).hexdigest()
-            etag, last_modified = file.validator.etag, file.validator.last_modified
-            row = {"url": url, "etag": etag, "last_modified": last_modified, "sha1": name}
-            rows.append({"map": its["its_map"], "day": day, **row})
-            bodies.append({"sha1": name, "body": zlib.compress(file.body)})
+    rows = [
+        {
+            "map": its["its_map"],
+            "url": url,
+            "day": day,
+            "etag": file.validator.etag,
+            "last_modified": file.validator.last_modified,
+            "body": zlib.compress(file.body),
+        }
+        for url, file in files.items()
+        if file.is_worth_keeping
+    ]
     connection.execute(_FORGET, its)
     if rows:
-        connection.execute(insert_into(site_bodies).on_conflict_do_nothing(), bodies)
         connection.execute(insert(site_files), rows)

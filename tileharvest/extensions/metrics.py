@@ -1,9 +1,11 @@
-"""The page that Prometheus reads. docs/watching.md lists its metrics."""
+"""The page that Prometheus reads, and its server. docs/watching.md lists its metrics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics
 from prometheus_client.exposition import choose_encoder
 
@@ -12,6 +14,7 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from tileharvest.extensions.prometheus import Prometheus
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
     from tileharvest.queue.port import Counts
@@ -19,9 +22,36 @@ if TYPE_CHECKING:
 _Sample: TypeAlias = tuple[type[Gauge] | type[Counter], str, str, dict[str, str], float]
 """A value of the page: its kind, its name, the words about it, its labels besides `map`, and the number."""
 
+_TO_END: Final = 0.3
+"""Seconds that pages under way have to end when the crawl does."""
+
 # Counters are made anew for each page. Otherwise prometheus_client adds to each the time at which it was
 # made.
 disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+def metrics_server(crawls: Sequence[Prometheus]) -> web.AppRunner:
+    """Returns a server for the page at /metrics, which has the metrics of these crawls at each moment. It
+    does not listen yet."""
+
+    async def answer(request: web.Request) -> web.Response:
+        watched = await asyncio.gather(*(crawl.watched() for crawl in crawls))
+        body, kind = metrics_page(watched, request.headers.get("Accept", ""))
+        return web.Response(body=body, headers={"Content-Type": kind})
+
+    application = web.Application()
+    application.router.add_get("/metrics", answer)
+    return web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
+
+
+async def listen(server: web.AppRunner, host: str, port: int) -> None:
+    """Begins to serve. Raises OSError if the port cannot be used, and UnicodeError for a wrong host."""
+    await server.setup()
+    try:
+        await web.TCPSite(server, host, port).start()
+    except BaseException:
+        await server.cleanup()
+        raise
 
 
 def metrics_page(

@@ -1,11 +1,11 @@
-"""Scrapy's extension that serves a crawl's metrics to Prometheus, and its server."""
+"""Scrapy's extension that serves a crawl's metrics to Prometheus."""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from scrapy import signals
@@ -18,19 +18,17 @@ from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from aiohttp import web
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
+    from tileharvest.scheduler.crawl import CrawlContext
 
 _logger = logging.getLogger(__name__)
 
-_TO_END: Final = 0.3
-"""Seconds that pages under way have to end when the crawl does."""
+_LARGEST_PORT: Final = 65535
 
 _SERVED: Final[dict[tuple[str, int], tuple[list[Prometheus], web.AppRunner]]] = {}
 """By host and port: the crawls of this process that are watched there, in the order of the page, and their
@@ -41,19 +39,10 @@ class Prometheus:
     """Serves the metrics of a crawl while it runs, if PROMETHEUS_PORT is set. Its errors never stop a
     crawl."""
 
-    def __init__(
-        self,
-        map_name: str,
-        ask: Callable[[], Awaitable[Overview | None]],
-        harvest: Harvest | None = None,
-        *,
-        address: tuple[str, int] = ("", 0),
-    ) -> None:
-        """`ask` asks the queue. It may raise QueueError, and RuntimeError while the queue closes."""
-        self._map = map_name
-        self._ask = ask
-        self._harvest = harvest
-        self._host, self._port = address
+    def __init__(self, crawl: CrawlContext, address: tuple[str, int]) -> None:
+        self._crawl, self._address = crawl, address
+        crawl.crawler.signals.connect(self._opened, signals.spider_opened)
+        crawl.crawler.signals.connect(self._closed, signals.spider_closed)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -67,93 +56,55 @@ class Prometheus:
         # A spider that must not harvest ends at once.
         if address is None or crawl.is_ending:
             raise NotConfigured
-
-        async def ask() -> Overview | None:
-            scheduler = scheduler_of(crawler)
-            if scheduler is None or not scheduler.is_open:
-                return None
-            return await look(scheduler.queue, scheduler.segment, time.time())
-
-        harvest = crawl.harvest
-        name = harvest.description.name if harvest else crawler.spider.name  # type: ignore[union-attr]
-        extension = cls(name, ask, harvest, address=address)
-        crawler.signals.connect(extension._opened, signals.spider_opened)
-        crawler.signals.connect(extension._closed, signals.spider_closed)
-        return extension
+        return cls(crawl, address)
 
     async def watched(self) -> tuple[str, Overview | None, Harvest | None]:
         """Returns the map, the overview of its queue, and its harvest, as `metrics_page` takes them."""
-        try:
-            overview = await self._ask()
-        except (QueueError, RuntimeError):
-            overview = None
-        return self._map, overview, self._harvest
+        crawler, harvest, overview = self._crawl.crawler, self._crawl.harvest, None
+        scheduler = scheduler_of(crawler)
+        if scheduler is not None and scheduler.is_open:
+            # The queue may close meanwhile.
+            with suppress(QueueError, RuntimeError):
+                overview = await look(scheduler.queue, scheduler.segment, time.time())
+        assert crawler.spider is not None
+        return harvest.description.name if harvest else crawler.spider.name, overview, harvest
 
     async def _opened(self) -> None:
-        address = self._host, self._port
-        if address in _SERVED:
-            _SERVED[address][0].append(self)
+        # Only here, as the server takes long to load.
+        from tileharvest.extensions.metrics import listen, metrics_server  # noqa: PLC0415
+
+        host, port = self._address
+        if self._address in _SERVED:
+            _SERVED[self._address][0].append(self)
             return
         crawls = [self]
         server = metrics_server(crawls)
-        _SERVED[address] = crawls, server
+        _SERVED[self._address] = crawls, server
         try:
-            await listen(server, *address)
+            await listen(server, host, port)
         except (OSError, UnicodeError) as error:
-            _SERVED.pop(address)
+            _SERVED.pop(self._address)
             in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             _logger.warning(
                 "port %d of %s is not served to Prometheus: %s; this goes on without. Each worker on one"
                 " computer needs a port of its own, such as -s PROMETHEUS_PORT=%d",
-                self._port,
-                self._host,
+                port,
+                host,
                 "it is in use" if in_use else error,
-                self._port + 1,
+                port + 1,
             )
         else:
-            _logger.info("numbers for Prometheus at http://%s:%d/metrics", self._host, self._port)
+            _logger.info("numbers for Prometheus at http://%s:%d/metrics", host, port)
 
     async def _closed(self) -> None:
-        crawls, server = _SERVED.get((self._host, self._port), ([], None))
+        crawls, server = _SERVED.get(self._address, ([], None))
         if server is None or self not in crawls:
             return
         crawls.remove(self)
         if not crawls:
             # Another crawl may begin while the last pages end. It starts a server of its own.
-            _SERVED.pop((self._host, self._port))
+            _SERVED.pop(self._address)
             await server.cleanup()
-
-
-def metrics_server(crawls: Sequence[Prometheus]) -> web.AppRunner:
-    """Returns a server for the page at /metrics, which has the metrics of these crawls at each moment. It
-    does not listen yet."""
-    from aiohttp import web  # noqa: PLC0415
-
-    async def answer(request: web.Request) -> web.Response:
-        from tileharvest.extensions.metrics import metrics_page  # noqa: PLC0415
-
-        watched = await asyncio.gather(*(crawl.watched() for crawl in crawls))
-        body, kind = metrics_page(watched, request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": kind})
-
-    application = web.Application()
-    application.router.add_get("/metrics", answer)
-    return web.AppRunner(application, handle_signals=False, access_log=None, shutdown_timeout=_TO_END)
-
-
-async def listen(server: web.AppRunner, host: str, port: int) -> None:
-    """Begins to serve. Raises OSError if the port cannot be used, and UnicodeError for a wrong host."""
-    from aiohttp import web  # noqa: PLC0415
-
-    await server.setup()
-    try:
-        await web.TCPSite(server, host, port).start()
-    except BaseException:
-        await server.cleanup()
-        raise
-
-
-_LARGEST_PORT: Final = 65535
 
 
 def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:

@@ -3,7 +3,6 @@ tests."""
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import sys
@@ -24,14 +23,17 @@ from tests.fuzz import TIMES
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.postgresql import postgresql_server
+from tests.servers.s3 import lead_to
+from tests.servers.s3 import s3 as s3_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.end_to_end.real_maps import Harvested
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
+    from tests.servers.s3 import S3
 
 for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
     # What the developer's own harvests use is not for tests.
@@ -114,18 +116,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: place(item.path))
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collects without the garbage collector: nearly all objects that are made meanwhile stay until the
-    end."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
     """Gives each file to one process, so that no server of a module is started twice, and some whole
     folders."""
@@ -204,6 +194,20 @@ def postgresql() -> Iterator[PostgresqlServer]:
     server."""
     with postgresql_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def _s3() -> Iterator[S3]:
+    with s3_server() as running:
+        yield running
+
+
+@pytest.fixture
+def s3(_s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
+    """An S3 with one empty bucket, `tiles`, and an environment that leads there."""
+    _s3.start_over("tiles")
+    lead_to(_s3.url, monkeypatch)
+    return _s3
 
 
 @pytest.fixture

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers.s3 import S3, lead_to
-from tests.servers.s3 import s3 as s3_server
 from tileharvest.store.files import FileStore
 from tileharvest.store.port import DryStore, MissingImageError
 from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tileharvest.store.port import TileStore
@@ -26,25 +24,11 @@ BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3]:
-    with s3_server() as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> str:
-    """An empty store."""
-    s3.start_over("tiles")
-    lead_to(s3.url, monkeypatch)
-    return "tiles"
-
-
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], TileStore]:
     """Opens stores of the kind that the test asks for. S3 is started only for tests that need it."""
     if request.param is S3Store:
-        bucket: str = request.getfixturevalue("bucket")
-        return lambda: S3Store(bucket, "images")
+        request.getfixturevalue("s3")
+        return lambda: S3Store("tiles", "images")
     if request.param is FileStore:
         return lambda: FileStore(tmp_path / "images")
     return DryStore

@@ -9,24 +9,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
-from tests.servers.s3 import S3, lead_to
-from tests.servers.s3 import s3 as s3_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.end_to_end.project import Project
     from tests.end_to_end.rendering import Rendering
+    from tests.servers.s3 import S3
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
     """An empty bucket, which the environment of programs names as the place of the images."""
-    with s3_server() as running:
-        running.start_over("tiles")
-        lead_to(running.url, monkeypatch)
-        monkeypatch.setenv("TILE_STORE", "s3://tiles/my/maps")
-        yield running
+    monkeypatch.setenv("TILE_STORE", "s3://tiles/my/maps")
+    return s3
 
 
 def test_every_published_image_is_in_the_bucket_alone_and_the_viewer_shows_it(

@@ -1,4 +1,4 @@
-"""Moto's S3 as a server of its own on a free loopback port. It answers as S3 does, but much more slowly.
+"""Moto's S3 on a free loopback port. It answers as S3 does, but much more slowly.
 
 It never checks checksums, as Amazon does, and it checks credentials only when it is told to.
 """
@@ -6,21 +6,17 @@ It never checks checksums, as Amazon does, and it checks credentials only when i
 from __future__ import annotations
 
 import http.client
+import logging
 import os
-import signal
-import socket
-import sys
-import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import ClientSession, web
 
-from tests.servers.program import PATIENCE, Program
+from tests.servers.program import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,12 +41,11 @@ class Reply:
     body: bytes
 
 
-class S3(Program):
-    """A running server. It forgets everything when it stops."""
+@dataclass(frozen=True, slots=True)
+class S3:
+    """A running server."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        super().__init__(folder)
-        self.port = port
+    port: int
 
     @property
     def url(self) -> str:
@@ -115,31 +110,25 @@ def lead_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def s3() -> Iterator[S3]:
-    """Runs an S3 without buckets until the block ends. Raises RuntimeError if it does not start."""
-    with (
-        tempfile.TemporaryDirectory(prefix="s3-") as folder,
-        socket.create_server(("127.0.0.1", 0), backlog=512) as listening,
-    ):
-        running = S3(Path(folder), listening.getsockname()[1])
+    """Runs an S3 without buckets in a thread until the block ends."""
+    # These modules are slow to import, and only needed here.
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415
 
-        def answers() -> bool:
-            # From here on the port is open only while moto runs.
-            listening.close()
-            with suppress(OSError, http.client.HTTPException):
-                running.start_over()
-                return True
-            return False
-
-        # It takes over a socket that is already open. So nobody else can take the free port, and connections
-        # wait until moto is ready. It is killed with this thread.
-        number = listening.fileno()
-        command = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", __name__, str(number)]
-        of_tests = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-        try:
-            running.begin(command, answers, pass_fds=[number], env=of_tests)
-            yield running
-        finally:
-            running.end(signal.SIGTERM)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    application = _one_by_one(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    serving = threading.Thread(target=server.serve_forever, name="s3", daemon=True)
+    serving.start()
+    try:
+        yield S3(server.server_port)
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
 
 
 def forwarded(url: str) -> Rule:
@@ -157,21 +146,6 @@ def forwarded(url: str) -> Rule:
             return web.Response(status=response.status, headers=headers, body=await response.read())
 
     return answer
-
-
-# ------------------------------------------------------------------------------------ in its own process
-
-
-def _serve(number: int) -> None:
-    # These modules are slow to import, and only needed here.
-    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415
-        DomainDispatcherApplication,
-        create_backend_app,
-    )
-    from werkzeug.serving import make_server  # noqa: PLC0415
-
-    application = _one_by_one(DomainDispatcherApplication(create_backend_app))
-    make_server("127.0.0.1", 0, application, threaded=True, fd=number).serve_forever()
 
 
 def _one_by_one(application: Any) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
@@ -193,7 +167,3 @@ def _one_by_one(application: Any) -> Callable[[dict[str, Any], Any], Iterable[by
             return list(application(request, start_response))
 
     return answer
-
-
-if __name__ == "__main__":
-    _serve(int(sys.argv[1]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, insert, select, update
@@ -37,14 +37,14 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.trust import count_skipped, decide_trust
-from tileharvest.tiles.outcomes import THERE, Outcome
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
@@ -61,6 +61,7 @@ _END: Final = (
     update(harvests)
     .where(harvests.c.id == bindparam("in_harvest"), harvests.c.ended.is_(None))
     .values(ended=bindparam("at"), reason=bindparam("why"))
+    .returning(harvests.c.day, harvests.c.walk)
 )
 _FINISH: Final = _END.values(stopped=None)
 _GO_ON: Final = update(harvests).where(harvests.c.id == bindparam("in_harvest")).values(stopped=None)
@@ -84,7 +85,7 @@ _NEW: Final = (
         {name: bindparam(name) for name in ("map", "segment", "day", "started", "renderer", "walk")}
         | dict.fromkeys(("requests", "received_bytes", "stored_bytes"), 0)
     )
-    .returning(harvests.c.id)
+    .returning(*harvests.c)
 )
 _LAYERS: Final = select(layers).where(layers.c.map == bindparam("in_map"))
 _INSERT_LAYERS: Final = (
@@ -115,133 +116,114 @@ _FINISHED_AT: Final = select(func.max(harvests.c.ended)).where(
 _LATER: Final = select(harvests.c.id).where(_OF_MAP, harvests.c.day > bindparam("on_day")).limit(1)
 
 
-@dataclass(frozen=True, slots=True)
-class HarvestRow:
-    """The row of one harvest. Each method is a part of the transaction that it is given."""
+def unfinished_harvest(connection: Connection, map_id: int) -> Row[Any] | None:
+    """Returns the row of the map's unfinished harvest, or None."""
+    return connection.execute(_UNFINISHED, {"in_map": map_id}).one_or_none()
 
-    id: int
-    map: int
-    """Its map's id."""
-    day: date
-    """The day of all versions that the harvest records."""
-    started: datetime
-    continued: bool = True
-    """Whether another process, or an earlier run, has begun the harvest."""
-    is_pushed: bool = False
-    """Whether it asks for nothing but what a person has pushed."""
 
-    @classmethod
-    def unfinished(cls, connection: Connection, map_id: int, segment: str | None = None) -> HarvestRow | None:
-        """Returns the map's unfinished harvest, or None. If a segment is named, the harvest must be of it."""
-        row = connection.execute(_UNFINISHED, {"in_map": map_id}).one_or_none()
-        if row is None or segment not in (None, row.segment):
-            return None
-        return cls(row.id, map_id, row.day, row.started, is_pushed=row.walk == PUSHED_WALK)
+def add_cost(connection: Connection, harvest: int, cost: Cost, *, unless_ended: bool) -> None:
+    """Adds the cost to the harvest. Its row is locked from then on until the transaction ends.
 
-    def add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
-        """Adds the cost to the harvest. Its row is locked from then on until the transaction ends.
+    With `unless_ended` it raises HarvestEndedError, and adds nothing, if the harvest has ended.
+    """
+    more = {f"more_{name}": getattr(cost, name) for name in COST_COLUMNS}
+    adding = _ADD_COST_UNLESS_ENDED if unless_ended else _ADD_COST
+    if connection.execute(adding, {"its_id": harvest, **more}).rowcount == 0:
+        _refuse_ended(connection, harvest)
 
-        With `unless_ended` it raises HarvestEndedError, and adds nothing, if the harvest has ended.
-        """
-        more = {f"more_{name}": getattr(cost, name) for name in COST_COLUMNS}
-        adding = _ADD_COST_UNLESS_ENDED if unless_ended else _ADD_COST
-        if connection.execute(adding, {"its_id": self.id, **more}).rowcount == 0:
-            self.refuse_ended(connection)
 
-    def reason(self, connection: Connection) -> str | None:
-        """Returns the word with which the harvest has ended, or None if it is unfinished."""
-        reason: str | None = connection.execute(_REASON, {"in_harvest": self.id}).scalar()
-        return reason
+def reason_of(connection: Connection, harvest: int) -> str | None:
+    """Returns the word with which the harvest has ended, or None if it is unfinished."""
+    reason: str | None = connection.execute(_REASON, {"in_harvest": harvest}).scalar()
+    return reason
 
-    def refuse_ended(self, connection: Connection) -> None:
-        """Raises HarvestEndedError if the harvest has ended."""
-        reason = self.reason(connection)
-        if reason is not None:
-            raise HarvestEndedError.of(self.id, reason)
 
-    def end(
-        self, connection: Connection, ended: datetime, reason: str, *, finalise_gone: bool = False
-    ) -> None:
-        """Writes the end and the counts. Raises HarvestEndedError if the harvest has ended already.
+def _refuse_ended(connection: Connection, harvest: int) -> None:
+    reason = reason_of(connection, harvest)
+    if reason is not None:
+        raise HarvestEndedError.of(harvest, reason)
 
-        With `finalise_gone` the harvest is complete: each tile found gone gets a version that says so, and
-        the walk trusts what the harvest has seen. A harvest that asked only pushed tiles proves nothing, and
-        nothing is trusted by it.
 
-        Without `finalise_gone` tiles found gone are not counted. Their results are taken back, unless the
-        harvest was interrupted. If the harvest is finished, the reason why its last run stopped is forgotten.
-        """
-        ending = _FINISH if reason == FINISHED else _END
-        its_end = {"in_harvest": self.id, "at": ended, "why": reason}
-        if connection.execute(ending, its_end).rowcount == 0:
-            self.refuse_ended(connection)
-        counts = self._counted(connection)
-        kept = [row for row in counts if finalise_gone or row["outcome"] != Outcome.GONE.value]
-        if kept:
-            connection.execute(insert(harvest_counts), kept)
-        is_proving = finalise_gone and not self.is_pushed
-        decide_trust(connection, self.id, is_complete=is_proving)
-        if finalise_gone:
-            self._record_gone(connection)
-        elif reason != INTERRUPTED:
-            connection.execute(_TAKE_BACK_GONE, {"in_harvest": self.id})
-        if is_proving:
-            prove_layers(connection, self.id)
-            store_indexes(connection, self.id, self.day)
+def end_harvest(
+    connection: Connection, harvest: int, ended: datetime, reason: str, *, finalise_gone: bool = False
+) -> None:
+    """Writes the end and the counts. Raises HarvestEndedError if the harvest has ended already.
 
-    def counts(self, connection: Connection) -> dict[Outcome, int]:
-        """As `HarvestRecord.counts`. For an ended harvest this reads a few rows."""
-        if self.reason(connection) is None:
-            rows = self._counted(connection)
-        else:
-            kept = connection.execute(_KEPT_COUNTS, {"in_harvest": self.id})
-            rows = [dict(row) for row in kept.mappings()]
-        counted: Counter[Outcome] = Counter()
-        for row in rows:
-            counted[Outcome(row["outcome"])] += row["tiles"]
-        return dict(counted)
+    With `finalise_gone` the harvest is complete: each tile found gone gets a version that says so, and
+    the walk trusts what the harvest has seen. A harvest that asked only pushed tiles proves nothing, and
+    nothing is trusted by it.
 
-    def why_failed(self, connection: Connection) -> dict[str, int]:
-        """As `HarvestRecord.why_failed`."""
-        reasons: Counter[str] = Counter()
-        for reason, count in connection.execute(_WHY_FAILED, {"in_harvest": self.id}):
-            reasons[_ATTEMPTS.sub("", reason or "")] += count
-        return dict(reasons.most_common())
+    Without `finalise_gone` tiles found gone are not counted. Their results are taken back, unless the
+    harvest was interrupted. If the harvest is finished, the reason why its last run stopped is forgotten.
+    """
+    its, ending = {"in_harvest": harvest}, _FINISH if reason == FINISHED else _END
+    row = connection.execute(ending, {**its, "at": ended, "why": reason}).one_or_none()
+    if row is None:
+        _refuse_ended(connection, harvest)
+        return
+    counts = _counted(connection, harvest)
+    kept = [row for row in counts if finalise_gone or row["outcome"] != Outcome.GONE.value]
+    if kept:
+        connection.execute(insert(harvest_counts), kept)
+    is_proving = finalise_gone and row.walk != PUSHED_WALK
+    decide_trust(connection, harvest, is_complete=is_proving)
+    if finalise_gone:
+        _record_gone(connection, harvest, row.day)
+    elif reason != INTERRUPTED:
+        connection.execute(_TAKE_BACK_GONE, its)
+    if is_proving:
+        prove_layers(connection, harvest)
+        store_indexes(connection, harvest, row.day)
 
-    def found(self, connection: Connection) -> dict[int, int]:
-        """As `HarvestRecord.found`, by the layers' ids."""
-        found: Counter[int] = Counter()
-        for (layer, outcome), count in count_outcomes(connection, self.id).items():
-            found[layer] += count if outcome in THERE else 0
-        return dict(found)
 
-    def _counted(self, connection: Connection) -> list[dict[str, Any]]:
-        """Returns the rows of `harvest_counts` that follow from the results. Reads all blocks of the map."""
-        found = count_outcomes(connection, self.id)
-        skipped = count_skipped(connection, self.id)
-        found |= {(layer, Outcome.SKIPPED): count for layer, count in skipped.items()}
-        return [
-            {"harvest": self.id, "layer": layer, "outcome": outcome.value, "tiles": count}
-            for (layer, outcome), count in found.items()
-        ]
+def counts_of(connection: Connection, harvest: int) -> dict[Outcome, int]:
+    """Returns the exact number of tiles by outcome, for outcomes that occurred. Reads all blocks of the map
+    if the harvest has not ended."""
+    if reason_of(connection, harvest) is None:
+        rows = _counted(connection, harvest)
+    else:
+        kept = connection.execute(_KEPT_COUNTS, {"in_harvest": harvest})
+        rows = [dict(row) for row in kept.mappings()]
+    counted: Counter[Outcome] = Counter()
+    for row in rows:
+        counted[Outcome(row["outcome"])] += row["tiles"]
+    return dict(counted)
 
-    def _record_gone(self, connection: Connection) -> None:
-        """Records a version without an image for each tile found gone whose latest version has an image.
 
-        Takes about 40 microseconds of CPU for each tile.
-        """
-        gone = Version(self.day, None)
-        for layer in connection.execute(ITS_LAYERS, {"in_harvest": self.id}).scalars().all():
-            rows, vanished = [], []
-            for one in found_by(connection, self.id, layer):
-                if mask := one.of(Outcome.GONE) & one.present:
-                    rows += [version_row((layer, *cell), gone, self.id) for cell in one.cells(mask)]
-                    its = dict(zip(_ITS_BLOCK, (layer, one.zoom, one.column, one.row), strict=True))
-                    vanished.append({**its, "still_present": one.present & ~mask})
-            for part in in_parts(rows, _GONE_AT_ONCE):
-                record_versions(connection, part)
-            if vanished:
-                connection.execute(_VANISH, vanished)
+def why_failed(connection: Connection, harvest: int) -> dict[str, int]:
+    """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
+    reasons: Counter[str] = Counter()
+    for reason, count in connection.execute(_WHY_FAILED, {"in_harvest": harvest}):
+        reasons[_ATTEMPTS.sub("", reason)] += count
+    return dict(reasons.most_common())
+
+
+def _counted(connection: Connection, harvest: int) -> list[dict[str, Any]]:
+    """Returns the rows of `harvest_counts` that follow from the results. Reads all blocks of the map."""
+    found = count_outcomes(connection, harvest)
+    skipped = count_skipped(connection, harvest)
+    found |= {(layer, Outcome.SKIPPED): count for layer, count in skipped.items()}
+    return [
+        {"harvest": harvest, "layer": layer, "outcome": outcome.value, "tiles": count}
+        for (layer, outcome), count in found.items()
+    ]
+
+
+def _record_gone(connection: Connection, harvest: int, day: date) -> None:
+    """Records a version without an image for each tile found gone whose latest version has an image. Takes
+    about 40 microseconds of CPU for each tile."""
+    gone = Version(day, None)
+    for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
+        rows, vanished = [], []
+        for one in found_by(connection, harvest, layer):
+            if mask := one.of(Outcome.GONE) & one.present:
+                rows += [version_row((layer, *cell), gone, harvest) for cell in one.cells(mask)]
+                its = dict(zip(_ITS_BLOCK, (layer, one.zoom, one.column, one.row), strict=True))
+                vanished.append({**its, "still_present": one.present & ~mask})
+        for part in in_parts(rows, _GONE_AT_ONCE):
+            record_versions(connection, part)
+        if vanished:
+            connection.execute(_VANISH, vanished)
 
 
 @dataclass(slots=True)
@@ -271,34 +253,33 @@ class Beginning:
         if len({layer.name for layer in self.layers}) != len(self.layers) or not self.layers:
             raise ValueError("a harvest has at least one layer, and each once")
 
-    def __call__(self, connection: Connection) -> tuple[HarvestRow, dict[str, int]]:
-        """Returns the harvest, and the ids of its layers by name.
+    def __call__(self, connection: Connection) -> tuple[Row[Any], bool, dict[str, int]]:
+        """Returns the row of the harvest, whether another process or an earlier run has begun it, and the ids
+        of its layers by name.
 
         It can be called again if the connection was lost during the commit.
         """
         map_id = own_map_id(connection, self.map_name)
-        row = HarvestRow.unfinished(connection, map_id, self.segment)
-        if row is None or (row.is_pushed and self.again):
-            row = self._insert(connection, map_id)
-        else:
+        row = unfinished_harvest(connection, map_id)
+        if row is not None and row.segment == self.segment and not (row.walk == PUSHED_WALK and self.again):
             # Forgets why its last run ended.
             connection.execute(_GO_ON, {"in_harvest": row.id})
-        if row.id == self._inserted:
-            row = replace(row, continued=False)
+        else:
+            row = self._insert(connection, map_id, row)
+        continued = row.id != self._inserted
         ids = describe_layers(connection, map_id, row.id, self.layers)
-        if row.continued:
+        if continued:
             # Its earlier runs may have had other layers.
             its_layers = connection.execute(_LAYERS_OF_HARVEST, {"in_harvest": row.id})
             ids = {name: id_ for name, id_ in its_layers}  # noqa: C416
-        return row, ids
+        return row, continued, ids
 
-    def _insert(self, connection: Connection, map_id: int) -> HarvestRow:
+    def _insert(self, connection: Connection, map_id: int, other: Row[Any] | None) -> Row[Any]:
         if not (self.again or self.pushed):
             self._refuse_finished(connection, map_id)
         self._refuse_backwards(connection, map_id)
-        other = HarvestRow.unfinished(connection, map_id)
         if other is not None:
-            other.end(connection, self.started, INTERRUPTED)
+            end_harvest(connection, other.id, self.started, INTERRUPTED)
         new = {
             "map": map_id,
             "segment": self.segment,
@@ -307,9 +288,9 @@ class Beginning:
             "renderer": self.renderer,
             "walk": PUSHED_WALK if self.pushed else None,
         }
-        harvest = connection.execute(_NEW, new).scalar_one()
-        self._inserted = harvest
-        return HarvestRow(harvest, map_id, self.day, self.started, continued=False, is_pushed=self.pushed)
+        row = connection.execute(_NEW, new).one()
+        self._inserted = row.id
+        return row
 
     def _refuse_finished(self, connection: Connection, map_id: int) -> None:
         its = {"in_map": map_id, "in_segment": self.segment}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, update
 
@@ -12,12 +13,13 @@ from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, add_spending
 from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.harvest_row import add_cost, counts_of, end_harvest, reason_of, why_failed
 from tileharvest.history.outlines import with_size
-from tileharvest.history.results import earlier_blocks, found_in
+from tileharvest.history.results import count_found, earlier_blocks, found_in
 from tileharvest.history.schema import (
     FINISHED,
-    MASKS,
     PARTIAL,
+    PUSHED_WALK,
     harvest_counts,
     harvest_layers,
     harvests,
@@ -26,7 +28,7 @@ from tileharvest.history.schema import (
     proofs,
 )
 from tileharvest.history.trust import distrust, skipped_in, tops_of, unasked_in
-from tileharvest.tiles.block import blocks_of
+from tileharvest.tiles.block import bits_of, blocks_of
 from tileharvest.tiles.grid import Tile, packed
 from tileharvest.tiles.outcomes import MISSING, Outcome
 
@@ -35,18 +37,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
     from tileharvest.history.blocks import FoundBlock, KnownBlock
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
-    from tileharvest.history.harvest_row import Beginning, HarvestRow
+    from tileharvest.history.harvest_row import Beginning
     from tileharvest.history.results import BlockResults
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
     from tileharvest.walk.flat import EarlierBlock
+
+_Answer = TypeVar("_Answer")
 
 _EXPECTED: Final = case(
     (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
@@ -113,20 +117,23 @@ class HarvestRecord:
     def __init__(
         self,
         history: History,
-        row: HarvestRow,
+        row: Row[Any],
         layer_ids: Mapping[str, int],
         today: Callable[[], date] | None,
+        *,
+        continued: bool,
     ) -> None:
         self.history = history
-        self._row = row
         self._layer_ids = layer_ids
-        self.id = row.id
-        self.day = row.day
+        self.id: int = row.id
+        self._map: int = row.map
+        self.day: date = row.day
         """The day of all versions that it records. It is the day on which the harvest began, even if it is
         continued later."""
-        self._today = today or (lambda: row.day)
-        self.continued = row.continued
-        self.is_pushed = row.is_pushed
+        self._today = today or (lambda: self.day)
+        self.continued = continued
+        """Whether another process, or an earlier run, has begun the harvest."""
+        self.is_pushed = row.walk == PUSHED_WALK
         """Whether it asks only what a person has pushed."""
         self.identity = f"{row.id}@{row.started.astimezone(UTC).isoformat(timespec='microseconds')}"
         """The name of this harvest, the same in all processes that have a part in it. No other harvest ever
@@ -134,6 +141,10 @@ class HarvestRecord:
 
         The id alone is not enough: a history that was restored from a backup gives the same ids again.
         """
+
+    def _read(self, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
+        """Calls a function of this harvest in a transaction."""
+        return self.history.read(lambda connection: function(connection, self.id, *arguments))
 
     def look_up_blocks(self, connection: Connection, blocks: Sequence[Block]) -> list[KnownBlock]:
         """Returns what is known of each block's 64 places, whatever its mask. `History.reader` takes this.
@@ -161,9 +172,9 @@ class HarvestRecord:
         self.history.write(lambda connection: self._add_cost(connection, cost, unless_ended=False))
 
     def _add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
-        self._row.add_cost(connection, cost, unless_ended=unless_ended)
+        add_cost(connection, self.id, cost, unless_ended=unless_ended)
         if cost != NO_COST:
-            add_spending(connection, self._row.map, self._today(), cost)
+            add_spending(connection, self._map, self._today(), cost)
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist by their latest versions. Each counts once."""
@@ -176,7 +187,7 @@ class HarvestRecord:
 
     def is_first(self) -> bool:
         """Returns whether no harvest of the map was ever finished. An imported day counts as a harvest."""
-        finished = select(harvests.c.id).where(harvests.c.map == self._row.map, harvests.c.reason == FINISHED)
+        finished = select(harvests.c.id).where(harvests.c.map == self._map, harvests.c.reason == FINISHED)
         return self.history.read(lambda connection: connection.execute(finished.limit(1)).first() is None)
 
     def expect(self, tiles: int) -> int:
@@ -223,37 +234,31 @@ class HarvestRecord:
 
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns the outcomes of these tiles in this harvest. Tiles without a result are left out."""
-        layer_id = self._layer_ids[layer]
-
-        def read(connection: Connection) -> dict[Tile, Outcome]:
-            found: dict[Tile, Outcome] = {}
-            for block in blocks_of(layer, tiles):
-                for one, mask in found_in(connection, self.id, layer_id, [block.area]):
-                    for outcome in MASKS:
-                        cells = one.cells(one.of(outcome) & mask & block.mask)
-                        found.update((Tile(*cell), outcome) for cell in cells)
-            return found
-
-        return self.history.read(read)
+        blocks = blocks_of(layer, tiles)
+        known = self.history.read(lambda connection: self.look_up_blocks(connection, blocks))
+        return {
+            block.tile(bit): outcome
+            for block, one in zip(blocks, known, strict=True)
+            for outcome, mask in one.outcomes.items()
+            for bit in bits_of(mask & block.mask)
+        }
 
     def earlier(self, layer: str, areas: Sequence[TileRange]) -> dict[tuple[int, int], EarlierBlock]:
         """Returns by column and row what harvests have found in the blocks of these areas, which are all that
         there is of a layer of one zoom."""
-        layer_id = self._layer_ids[layer]
-        return self.history.read(lambda connection: earlier_blocks(connection, self.id, layer_id, areas))
+        return self._read(earlier_blocks, self._layer_ids[layer], areas)
 
     def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
         """Returns whether this harvest has a result for any tile of these areas."""
-        layer_id = self._layer_ids[layer]
-        return self.history.read(
-            lambda connection: any(
-                one.asked & mask for one, mask in found_in(connection, self.id, layer_id, areas)
-            )
-        )
+
+        def read(connection: Connection, *its: Any) -> bool:
+            return any(one.asked & mask for one, mask in found_in(connection, *its))
+
+        return self._read(read, self._layer_ids[layer], areas)
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
-        return self.history.read(self._row.reason)
+        return self._read(reason_of)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> tuple[int, int]:
         """Returns how many of the `known` tiles this harvest has found gone, and how many it has neither
@@ -274,16 +279,16 @@ class HarvestRecord:
     def counts(self) -> dict[Outcome, int]:
         """Returns the exact number of tiles by outcome so far, for outcomes that occurred. Provisional `gone`
         ones count. Reads all blocks of the map."""
-        return self.history.read(self._row.counts)
+        return self._read(counts_of)
 
     def why_failed(self) -> dict[str, int]:
         """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
-        return self.history.read(self._row.why_failed)
+        return self._read(why_failed)
 
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
         Reads all blocks of the map."""
-        by_id = self.history.read(self._row.found)
+        by_id = self._read(count_found)
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
     def last_complete(self) -> dict[str, int]:
@@ -293,7 +298,7 @@ class HarvestRecord:
         def read(connection: Connection) -> dict[str, int]:
             found: dict[str, int] = {}
             for name, layer in self._layer_ids.items():
-                its = {"in_map": self._row.map, "in_layer": layer, "in_harvest": self.id}
+                its = {"in_map": self._map, "in_layer": layer, "in_harvest": self.id}
                 last = connection.scalar(_LAST_COMPLETE, its)
                 if last is not None:
                     its["in_harvest"] = last
@@ -313,7 +318,7 @@ class HarvestRecord:
         """
 
         def write(connection: Connection) -> None:
-            self._row.end(connection, ended, reason, finalise_gone=finalise_gone)
+            end_harvest(connection, self.id, ended, reason, finalise_gone=finalise_gone)
 
         try:
             self.history.write(write)
@@ -340,9 +345,7 @@ class HarvestRecord:
     def tops(self, layer: str) -> list[Tile]:
         """Returns the tiles below which this harvest asks nothing, in order. There are none once trust in the
         layer was withdrawn."""
-        layer_id = self._layer_ids[layer]
-        tops = self.history.read(lambda connection: tops_of(connection, self.id, layer_id))
-        return sorted(Tile(*cell) for cell in tops)
+        return sorted(Tile(*cell) for cell in self._read(tops_of, self._layer_ids[layer]))
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:
         """Returns the known tiles of these areas that are skipped, packed, in no order: those below a top,
@@ -351,8 +354,7 @@ class HarvestRecord:
         Skipped tiles that have a result all the same are among them, so that an audit does not change the
         list while it goes through it, except for new tiles that it finds.
         """
-        layer_id = self._layer_ids[layer]
-        return self.history.read(lambda connection: packed(skipped_in(connection, self.id, layer_id, areas)))
+        return self._read(lambda *its: packed(skipped_in(*its)), self._layer_ids[layer], areas)
 
     def read_indexes(
         self, read: Mapping[str, ChangeIndex], relied_on: Mapping[str, StoredIndex]
@@ -377,8 +379,7 @@ class HarvestRecord:
 
     def noted_ground(self, layer: str) -> ChangedGround | None:
         """Returns the ground to which the walk of a layer kept when it began, relied on or not, or None."""
-        layer_id = self._layer_ids[layer]
-        return self.history.read(lambda connection: ground_of(connection, self.id, layer_id, is_kept=False))
+        return self._read(partial(ground_of, is_kept=False), self._layer_ids[layer])
 
     def distrust(self, layer: str, reason: str, *, is_untold: bool = False) -> list[Tile]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
@@ -395,7 +396,7 @@ class HarvestRecord:
         layer_id = self._layer_ids[layer]
 
         def write(connection: Connection) -> list[Tile]:
-            self._row.add_cost(connection, NO_COST, unless_ended=True)
+            add_cost(connection, self.id, NO_COST, unless_ended=True)
             if is_untold:
                 withdraw(connection, self.id, self.day, layer_id, reason)
             return distrust(connection, self.id, self.day, layer_id, reason)
@@ -404,10 +405,10 @@ class HarvestRecord:
 
     def distrusted(self) -> dict[str, str]:
         """Returns the layers in which any process of this harvest has withdrawn trust, with the reasons."""
-        its = {"in_harvest": self.id}
-        return self.history.read(
-            lambda connection: {name: reason for name, reason in connection.execute(_DISTRUSTED, its)}  # noqa: C416
+        rows = self.history.read(
+            lambda connection: connection.execute(_DISTRUSTED, {"in_harvest": self.id}).all()
         )
+        return {name: reason for name, reason in rows}  # noqa: C416
 
     def _count(self, areas: Mapping[str, Sequence[TileRange]], mask: Callable[[BlockResults], int]) -> int:
         return self.history.read(
@@ -432,4 +433,5 @@ def begin(history: History, beginning: Beginning, today: Callable[[], date] | No
     is set. Raises HistoryError for a day before the map's latest version, because history is only written
     forwards. Nothing is changed then.
     """
-    return HarvestRecord(history, *history.write(beginning), today)
+    row, continued, layer_ids = history.write(beginning)
+    return HarvestRecord(history, row, layer_ids, today, continued=continued)

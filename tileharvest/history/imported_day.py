@@ -17,7 +17,7 @@ from tileharvest.errors import HistoryError, program
 from tileharvest.history.areas import AreaQuery
 from tileharvest.history.blocks import write_present
 from tileharvest.history.connection import in_parts
-from tileharvest.history.harvest_row import HarvestRow, describe_layers
+from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import (
     BLOCK_LEVELS,
@@ -320,7 +320,7 @@ class _Recording:
     @classmethod
     def begin(cls, connection: Connection, day: ImportedDay) -> _Recording:
         map_id = own_map_id(connection, day.map_name)
-        if HarvestRow.unfinished(connection, map_id) is not None:
+        if unfinished_harvest(connection, map_id) is not None:
             raise HistoryError(
                 f"map '{day.map_name}' has an unfinished harvest, so nothing can be imported into it now;"
                 f" what was imported before is kept; run {program()} harvest {day.map_name} to its end, and"

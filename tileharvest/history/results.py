@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, func, select
 from tileharvest.history.areas import IN_SLICES, LARGEST
 from tileharvest.history.schema import MASKS, blocks, changes, harvest_layers, harvests
 from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.walk.flat import EarlierBlock
 
 if TYPE_CHECKING:
@@ -181,6 +181,14 @@ def count_outcomes(connection: Connection, harvest: int) -> dict[tuple[int, Outc
                 if mask := one.of(outcome):
                     counted[layer, outcome] += mask.bit_count()
     return dict(counted)
+
+
+def count_found(connection: Connection, harvest: int) -> dict[int, int]:
+    """Returns by layer how many tiles the harvest has found, without missing and failed ones."""
+    found: Counter[int] = Counter()
+    for (layer, outcome), count in count_outcomes(connection, harvest).items():
+        found[layer] += count if outcome in THERE else 0
+    return dict(found)
 
 
 def changed_by(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:

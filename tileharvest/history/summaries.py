@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, delete, func, or_, select
 
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.costs import COST_COLUMNS, Cost
-from tileharvest.history.harvest_row import HarvestRow
+from tileharvest.history.harvest_row import counts_of
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
     FINISHED,
@@ -355,7 +355,7 @@ def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> Harv
     return HarvestSummary(
         cost=Cost(*(getattr(row, name) for name in COST_COLUMNS)),
         depth={layer.name: layer.depth for layer in connection.execute(depths)},
-        counts=HarvestRow(row.id, row.map, row.day, row.started).counts(connection),
+        counts=counts_of(connection, row.id),
         **{name: getattr(row, name) for name in _OF_ROW},
     )
 

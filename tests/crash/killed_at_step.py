@@ -50,8 +50,8 @@ STEPS: Final = {
 
 GIT_STEPS: Final = {
     "the commit's trees fetched": Step(Repository, "fetch", before=False),
-    "changed files not fetched": Step(Repository, "fetch_blobs", before=True),
-    "changed files fetched": Step(Repository, "fetch_blobs", before=False),
+    "changed files not fetched": Step(Repository, "_fetch", before=True),
+    "changed files fetched": Step(Repository, "_fetch", before=False),
 }
 """The steps that only a harvest through git has."""
 

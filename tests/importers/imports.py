@@ -16,10 +16,9 @@ from tests.servers.repositories import FastImport, moment_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import story
-from tileharvest.importers.folder_import import SOURCE, import_folder
-from tileharvest.importers.git_import import GitSource
-from tileharvest.importers.imported_map import ImportedMap
-from tileharvest.maps.description import GitEntry, MapDescription, TileBounds
+from tileharvest.importers.imported_map import SOURCE, ImportedMap, import_folder, import_git
+from tileharvest.importers.repository import Repository
+from tileharvest.maps.description import MapDescription, TileBounds
 from tileharvest.store.files import FileStore
 
 if TYPE_CHECKING:
@@ -102,16 +101,15 @@ class Imports:
     ) -> Watched:
         """Imports the repository in a folder, or at an address."""
         if isinstance(address, str):
-            source = GitSource.fetched(
-                GitEntry(url=address, branch=branch or ""), self.folder / "cache", path
-            )
+            source, folder = Repository(self.folder / "cache", address), ""
+            tip = source.fetch(branch)
         else:
-            source = GitSource.in_place(address, branch, path)
-        watch = Watched()
+            source, tip, folder = Repository.in_place(address, branch)
+        watch, zone = Watched(), ZoneInfo(self.description.timezone)
         with self.history as history:
-            into = self._into(history, source.name)
-            zone = ZoneInfo(self.description.timezone)
-            asyncio.run(source.import_into(into, zone, NOW.date(), watch, rewritten=rewritten))
+            into = self._into(history, f"git {source.origin}")
+            place = folder if path is None else path
+            asyncio.run(import_git(into, source, tip, place, zone, NOW, watch, rewritten=rewritten))
         return watch
 
     def of_folder(self, folder: Path, day: date) -> Watched:

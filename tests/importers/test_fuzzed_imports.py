@@ -1,14 +1,12 @@
-"""Archives and logs that nobody would think of: they are read, or refused in one line."""
+"""Archives that nobody would think of: they are read, or refused in one line."""
 
 from __future__ import annotations
 
-import io
 import json
 import sqlite3
 from contextlib import closing
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import example, given
@@ -16,9 +14,7 @@ from hypothesis import strategies as st
 
 from tests.fuzz import assert_told, damaged, fuzzed
 from tileharvest.errors import TileHarvestError
-from tileharvest.importers.git_import import commit_days
 from tileharvest.importers.kedamadiff import KedamaDiffArchive
-from tileharvest.importers.repository import _parse_log, _tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,15 +34,6 @@ HISTORY: Final = json.dumps(
     }
 ).encode()
 LATEST: Final = json.dumps({"_1_2_2.jpg": {"ETag": '"2"', "path": "x"}}).encode()
-LOG: Final = (
-    b"\x01"
-    + b"a" * 40
-    + b" 1517529600\0\n:100644 100644 "
-    + b"b" * 40
-    + b" "
-    + b"c" * 40
-    + b" M\0world/0.png\0"
-)
 
 
 def assert_read(archive: KedamaDiffArchive) -> None:
@@ -89,17 +76,3 @@ def test_any_rows_of_an_archive(folder: Path, rows: list[tuple[Any, ...]]) -> No
         connection.executemany("INSERT INTO crawl_records VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
         connection.commit()
     assert_read(KedamaDiffArchive(folder, "v2"))
-
-
-@fuzzed(200)
-@given(
-    st.one_of(
-        st.integers(-(2**63), 2**64).map(lambda seconds: LOG.replace(b"1517529600", str(seconds).encode())),
-        st.binary(max_size=10).map(lambda name: LOG.replace(b"world", name.replace(b"\0", b""))),
-    )
-)
-def test_any_time_and_any_name_of_a_commit(log: bytes) -> None:
-    (commit,) = _parse_log(_tokens(io.BytesIO(log)))
-    ((day, _),) = commit_days([commit], ZoneInfo("Asia/Shanghai"), date(2024, 5, 1))
-    assert day <= date(2024, 5, 1)
-    assert len(commit.changes) == 1

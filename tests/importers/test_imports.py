@@ -39,13 +39,13 @@ def plain(tmp_path: Path) -> Path:
     return repository(tmp_path / "map.git", days).folder
 
 
-def test_an_import_that_finds_no_tile_fails_and_names_the_folder_that_has_them(
-    imports: Imports, plain: Path
-) -> None:
-    hint = r"no map was found in .*; nothing was changed: name its folder, maybe web/tiles$"
-    with pytest.raises(SiteError, match=hint):
-        imports.git(plain)
-    assert imports.git(plain, "web/tiles").days == [date(2024, 5, 1), date(2024, 5, 3)]
+def test_days_without_a_commit_in_the_maps_folder_are_left_out(imports: Imports, plain: Path) -> None:
+    assert imports.git(plain, "./web/tiles/").days == [date(2024, 5, 1), date(2024, 5, 3)]
+
+
+def test_a_folder_within_a_clone_is_imported(imports: Imports, plain: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "--quiet", plain.as_uri(), "clone")
+    assert imports.git(tmp_path / "clone" / "web" / "tiles").days == [date(2024, 5, 1), date(2024, 5, 3)]
 
 
 def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path)
         if body is not None:
             file.write_bytes(body)
     for imports, folder, words in (
-        (plain, "plain", r"no map was found in .*: is it in .*/plain/tiles\?"),
+        (plain, "plain", r"no map was found in .*: .* has none of the tiles that map 'plain' keeps, such as"),
         (drawn, "drawn", r"no map was found in .*: is it in .*/web/map\?"),
         (drawn, "drawn/web/map", "is cut off or damaged"),
         (drawn, "other", "nothing was changed: it has none of the files that renderers write"),
@@ -93,20 +93,6 @@ def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path)
     ):
         with pytest.raises(SiteError, match=words):
             imports.of_folder(tmp_path / folder, date(2024, 5, 1))
-
-
-@pytest.mark.parametrize("is_fetched", [False, True])
-def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
-    imports: Imports, tmp_path: Path, *, is_fetched: bool
-) -> None:
-    folder = repository(tmp_path / "map.git", {FIRST: PLAIN_FILE}).folder
-    for branch, files in (("gh-pages", {ABOVE[0]: dot(1)}), ("src", {"draw.py": b"#"})):
-        other = FastImport(folder, branch)
-        other.commit(moment_of(FIRST), files)
-        other.written()
-    with pytest.raises(SiteError, match=r"; name a branch that has one, maybe gh-pages$"):
-        imports.git(folder.as_uri() if is_fetched else folder)
-    assert imports.git(folder, branch="gh-pages").days == [date(2024, 5, 1)]
 
 
 def test_a_map_that_has_moved_within_its_repository_is_imported_folder_by_folder(

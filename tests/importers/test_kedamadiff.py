@@ -16,8 +16,7 @@ from tests.servers.published import published
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.importers.kedamadiff import KedamaDiffArchive, tile_of
-from tileharvest.importers.kedamadiff_import import import_kedamadiff
+from tileharvest.importers.kedamadiff import KedamaDiffArchive, import_kedamadiff, tile_of
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, Zone

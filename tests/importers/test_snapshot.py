@@ -7,8 +7,7 @@ from shutil import copytree
 from typing import TYPE_CHECKING
 
 from tests.servers.minedmap import example, published_as_minedmap
-from tileharvest.importers.folder_import import FolderSnapshot
-from tileharvest.importers.snapshot import SnapshotSite, is_configuration, maps_within
+from tileharvest.importers.snapshot import FolderSnapshot, SnapshotSite, is_configuration, maps_within
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
 

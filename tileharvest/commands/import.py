@@ -140,13 +140,12 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
 
     Raises ConfigurationError and SiteError.
     """
-    from tileharvest.importers.git_import import GitSource
-    from tileharvest.importers.imported_map import ImportedMap
-    from tileharvest.importers.repository import SILENCE
+    from tileharvest.importers.imported_map import ImportedMap, import_git
+    from tileharvest.importers.repository import SILENCE, Repository
 
     address = opts.source
     if Path(address).is_dir():
-        git = GitSource.in_place(Path(address), opts.branch, opts.path)
+        repository, tip, folder = Repository.in_place(Path(address), opts.branch)
     else:
         try:
             entry = GitEntry(url=address, branch=opts.branch or "")
@@ -157,21 +156,22 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
             ) from None
         say(f"fetching {address}: the first time this may take a while; {SILENCE} s of silence end it")
         cache = data_folder(settings) / "git" / "import" / description.name
-        git = GitSource.fetched(entry, cache, opts.path)
-    zone = description.zone_info
-    today = _now().astimezone(zone).date()
+        repository, folder = Repository(cache, entry.url), ""
+        tip = repository.fetch(opts.branch)
+    path = folder if opts.path is None else opts.path
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, git.name, _now())
-        asyncio.run(git.import_into(into, zone, today, watch, rewritten=opts.rewritten))
+        into = ImportedMap(description, history, store, f"git {repository.origin}", _now())
+        zone = description.zone_info
+        work = import_git(into, repository, tip, path, zone, _now(), watch, rewritten=opts.rewritten)
+        asyncio.run(work)
 
     return run
 
 
 def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
     from tileharvest.harvest.settings import day_of
-    from tileharvest.importers.folder_import import SOURCE, import_folder
-    from tileharvest.importers.imported_map import ImportedMap
+    from tileharvest.importers.imported_map import SOURCE, ImportedMap, import_folder
 
     if opts.day is None:
         raise ConfigurationError(
@@ -187,8 +187,7 @@ def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namesp
 
 
 def _of_kedamadiff(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
-    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive
-    from tileharvest.importers.kedamadiff_import import import_kedamadiff
+    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive, import_kedamadiff
 
     archive = KedamaDiffArchive.open(Path(opts.source), opts.savename)
 

@@ -1,15 +1,16 @@
-"""A map whose past is imported: each snapshot becomes a day of its history."""
+"""A map whose past is imported from folders or git: each snapshot becomes a day of its history."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from tileharvest.errors import MovedError
+from tileharvest.errors import MovedError, SiteError
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.history.imported_day import (
     ImportedDay,
@@ -19,16 +20,20 @@ from tileharvest.history.imported_day import (
     record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
-from tileharvest.importers.snapshot import NoTilesError, SnapshotSite
+from tileharvest.importers.repository import CommitSnapshot, inside, no_map
+from tileharvest.importers.snapshot import FolderSnapshot, NoTilesError, SnapshotSite, maps_within
+from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
+    from pathlib import Path
+    from zoneinfo import ZoneInfo
 
     from tileharvest.history.database import History
     from tileharvest.history.imported_day import DayRecord
+    from tileharvest.importers.repository import Repository
     from tileharvest.importers.snapshot import Place, Snapshot
     from tileharvest.maps.description import MapDescription
     from tileharvest.store.port import TileStore
@@ -37,6 +42,9 @@ if TYPE_CHECKING:
 _AT_ONCE: Final = 256
 """The number of tiles that are judged together. Their bytes are in memory at the same time: 10 MB if each has
 40 KB."""
+SOURCE: Final = "folder"
+"""The name of this source in the history. All folders share it, so that for a day the last imported folder
+counts."""
 _SILENT: Final = frozenset({Outcome.NOTHING, Outcome.IGNORED, Outcome.NOT_MODIFIED})
 """The outcomes that change nothing. They are not recorded, because each of an import's many days would write
 a row for every tile."""
@@ -176,7 +184,7 @@ class ImportedMap:
                 self._present[result.layer] += (not version.gone) - self._is_present(place)
                 self._latest[place] = version
         if not results and not self._present.total():
-            raise NoTilesError(site)
+            raise site.no_tiles()
         return results
 
     def _known(self, site: SnapshotSite) -> Iterator[Place]:
@@ -213,3 +221,108 @@ def _version(result: TileResult, day: date) -> Version:
         return Version(day, None)
     assert result.validator is not None
     return Version(day, result.image, result.validator)
+
+
+async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:
+    """Imports the folder in which the map's page lies, in one transaction. Repeating it changes nothing.
+
+    Raises ConfigurationError if there is no folder, SiteError if it has no map, no tile, or cannot be read,
+    and MovedError if most tiles that are known of that day are missing.
+    """
+    snapshot = FolderSnapshot(folder)
+    watch.expects(1)
+    try:
+        record = await imported.add(snapshot, None, day, snapshot.name)
+    except (UnrecognisedError, NoTilesError) as error:
+        hint = str(error)
+        if not snapshot.paths():
+            hint = "the folder is empty"
+        elif isinstance(error, UnrecognisedError) and (maps := maps_within(snapshot.paths())) not in (
+            [],
+            ["."],
+        ):
+            hint = f"is it in {folder / maps[0]}?"
+        raise SiteError(f"no map was found in {folder}; nothing was changed: {hint}") from None
+    watch.recorded(day, record)
+    watch.passed(1)
+
+
+def commit_days(commits: Iterable[tuple[int, str]], zone: ZoneInfo, now: datetime) -> dict[date, str]:
+    """Returns the days of these commits in order, each with its last commit.
+
+    A commit counts for the day on which it was committed, in the map's time zone. A commit that is dated
+    before the one that it follows, or after now, had a wrong clock. It counts for the nearest possible day.
+    """
+    found: dict[date, str] = {}
+    day = date.min
+    for seconds, commit in commits:
+        day = max(day, datetime.fromtimestamp(min(seconds, now.timestamp()), zone).date())
+        found[day] = commit
+    return found
+
+
+async def import_git(
+    imported: ImportedMap,
+    repository: Repository,
+    tip: str,
+    folder: str,
+    zone: ZoneInfo,
+    now: datetime,
+    watch: ImportWatch,
+    *,
+    rewritten: bool,
+) -> None:
+    """Imports all days of a branch that were not imported yet. `tip` is its newest commit, and `folder` the
+    map's folder in the repository. Each day is one transaction, so that a killed import goes on with the next
+    day.
+
+    Raises SiteError if the branch no longer has the commit that was imported last. With `rewritten` it raises
+    nothing then, and imports the branch's days from the last imported day on. Raises SiteError if no commit
+    has a map, and StoreError and HistoryError.
+    """
+    done = imported.days()
+    first = _first_day(repository, tip, done, rewritten=rewritten)
+    folder = inside(folder)
+    days = commit_days(repository.commits(tip, folder), zone, now)
+    watch.expects(len(days))
+    ids: dict[str, str] = {}
+    before, why, is_any = "", None, bool(done)
+    for day, commit in days.items():
+        if done.get(day) == commit or (first is not None and day < first):
+            before = ""
+        else:
+            changed = None
+            if before:
+                changes = repository.changes(before, commit, folder)
+                changed = set(changes)
+                ids = {path: id_ for path, id_ in {**ids, **changes}.items() if id_ is not None}
+            else:
+                ids = repository.files(commit, folder)
+            before = commit
+            try:
+                record = await imported.add(CommitSnapshot(commit, ids, repository), changed, day, commit)
+            except SiteError as error:
+                why = error
+                if is_any or not isinstance(error, (UnrecognisedError, NoTilesError)):
+                    watch.left_out(day, str(error))
+            else:
+                is_any = True
+                watch.recorded(day, record)
+        watch.passed(1)
+    if not is_any:
+        raise no_map(repository, tip, folder, why)
+
+
+def _first_day(repository: Repository, tip: str, done: Mapping[date, str], *, rewritten: bool) -> date | None:
+    """Returns the first day to import anew in a rewritten branch, or None if the branch was not
+    rewritten."""
+    last = max(done, default=None)
+    if last is None or repository.has(tip, done[last]):
+        return None
+    if not rewritten:
+        raise SiteError(
+            f"the branch of {repository.name} was rewritten (a forced push): it no longer has"
+            f" commit {done[last][:10]} of {last}, which was imported last; nothing was changed; add"
+            " --rewritten to import what the branch has now of that day and later ones"
+        )
+    return last

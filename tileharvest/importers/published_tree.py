@@ -7,9 +7,8 @@ import shutil
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.importers.commit_snapshot import CommitSnapshot, inside, no_map
-from tileharvest.importers.repository import Repository, packed_bytes
-from tileharvest.importers.snapshot import NoTilesError, SnapshotSite, is_configuration
+from tileharvest.importers.repository import CommitSnapshot, Repository, inside, no_map, packed_bytes
+from tileharvest.importers.snapshot import SnapshotSite, is_configuration
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 
@@ -89,7 +88,7 @@ class PublishedTree:
         changed: list[Place] = []
         listed = await asyncio.to_thread(self._listed)
         if not listed and not await self._harvest.unasked():
-            raise await asyncio.to_thread(self._no_map, NoTilesError(self._found))
+            raise await asyncio.to_thread(self._no_map, self._found.no_tiles())
         for places in _parts(listed, _AT_ONCE):
             latest = await self._harvest.latest(places)
             unread = self._found.unread(places, latest)
@@ -116,19 +115,15 @@ class PublishedTree:
         meter = self._harvest.cost_meter
         self._repository = Repository(folder, entry.url, agent=agent, meter=meter, check=check)
         self._commit = self._repository.fetch(entry.branch or None, is_whole=False)
-        self._prefix = inside(entry.path)
-        ids = {
-            one.path[len(self._prefix) :]: one.blob
-            for one in self._repository.tree(self._commit, self._prefix)
-            if one.path.startswith(self._prefix) and not one.is_submodule
-        }
+        self._folder = inside(entry.path)
+        ids = self._repository.files(self._commit, self._folder)
         snapshot = CommitSnapshot(self._commit, ids, self._repository)
         likely = sorted(filter(is_configuration, ids), key=lambda path: (path.count("/"), path))
         snapshot.fetch(likely[:_MOST_LIKELY])
         return snapshot
 
     def _no_map(self, why: SiteError) -> SiteError:
-        return no_map(self._repository, self._commit, self._prefix, why)
+        return no_map(self._repository, self._commit, self._folder, why)
 
     def _listed(self) -> list[Place]:
         """Returns the kept tiles that the commit lists, coarse ones first. Of a layer that is larger than

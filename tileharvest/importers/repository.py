@@ -1,9 +1,10 @@
-"""A git repository on this computer, read and filled by the git program."""
+"""A git repository on this computer, read and filled by the git program, and its commits as snapshots."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import posixpath
 import re
 import select
 import shutil
@@ -11,16 +12,17 @@ import signal
 import subprocess
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
-from typing import IO, TYPE_CHECKING, Final, NamedTuple
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.importers.snapshot import NO_SIGN, maps_within
+from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from tileharvest.history.costs import CostMeter
 
@@ -48,35 +50,11 @@ read."""
 
 _HEAD: Final = 200
 """More bytes than the line has that git writes before the bytes of a file."""
-_LATEST: Final = 253_370_764_800
-"""Seconds from 1970 to the year 9999. Git allows commits of later dates, for which Python has no day."""
-_COMMIT: Final = "\x01"
-"""The beginning of a commit's line in the log. The lines of files begin with `:`."""
 _UNREAD: Final = "fatal: Could not read from remote repository."
+_SHOWN: Final = 5
+"""The most folders that a message names."""
 _FILE_MODES: Final = ("100644", "100755")
 _SUBMODULE: Final = "160000"
-
-
-class TreeEntry(NamedTuple):
-    """An entry of a tree: a file or a submodule."""
-
-    path: str
-    blob: str
-    """The id of the file's bytes; for a submodule the id of a commit."""
-    is_submodule: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """A commit with its changes below the paths that were asked about."""
-
-    id: str
-    moment: datetime
-    """When it was committed, in UTC."""
-    changes: dict[str, str | None] = field(default_factory=dict)
-    """The ids of the changed files' bytes by path. None stands for a file that was removed."""
-    commits: int = 1
-    """The number of commits whose changes it has."""
 
 
 class Repository:
@@ -103,7 +81,6 @@ class Repository:
         """
         self.folder = folder
         self.name = origin or str(folder)
-        self._is_fetched = origin is not None
         self._program = program()
         self._environment = os.environ | _ENVIRONMENT
         if agent is not None:
@@ -114,15 +91,16 @@ class Repository:
         """The ids of all bytes that are here, if only some of them were fetched."""
 
     @classmethod
-    def in_place(cls, folder: Path) -> tuple[Repository, str]:
-        """Returns the repository to which a folder of this computer belongs, and the folder's path within it.
+    def in_place(cls, folder: Path, branch: str | None) -> tuple[Repository, str, str]:
+        """Returns the repository to which a folder of this computer belongs, the newest commit of the branch,
+        and the folder's path within the repository.
 
-        Raises ConfigurationError for a folder of no repository, and for a shallow repository, which lacks its
-        past.
+        Raises ConfigurationError for a folder of no repository, for a shallow repository, which lacks its
+        past, and if there is no such branch.
         """
         repository = cls(folder)
         try:
-            prefix = repository._said("rev-parse", "--show-prefix").strip("\n").rstrip("/")
+            prefix = repository._said("rev-parse", "--show-prefix").strip("\n")
         except SiteError as error:
             raise ConfigurationError(
                 f"{folder} is not a git repository ({error}); nothing was changed"
@@ -132,7 +110,11 @@ class Repository:
                 f"{folder} is a shallow clone, which lacks the commits before its first one; nothing was"
                 f" imported: run `git -C {folder} fetch --unshallow`, or import from the address it is of"
             )
-        return repository, prefix
+        try:
+            return repository, repository.commit(branch or "HEAD"), prefix
+        except SiteError:
+            what = f"no branch '{branch}'" if branch else "no commit yet"
+            raise ConfigurationError(f"{folder} has {what}; nothing was changed") from None
 
     def fetch(self, branch: str | None, *, is_whole: bool = True) -> str:
         """Fetches a branch and returns its newest commit. None fetches the branch that a clone would check
@@ -158,19 +140,16 @@ class Repository:
 
     def fetch_lacking(self, ids: Iterable[str]) -> None:
         """Fetches the bytes with these ids that are not here yet, in one pack. Raises SiteError."""
-        if self._here is not None and (lacking := set(ids) - self._here):
-            self.fetch_blobs(lacking)
-            self._here |= lacking
-
-    def fetch_blobs(self, ids: Iterable[str]) -> None:
-        """Fetches the bytes with these ids in one pack. Raises SiteError."""
+        if self._here is None or not (lacking := set(ids) - self._here):
+            return
         try:
-            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(ids))
+            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(lacking))
         except SiteError as error:
             raise SiteError(
                 f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
                 " it again later"
             ) from None
+        self._here |= lacking
 
     def commit(self, revision: str) -> str:
         """Returns the id of the commit that a branch, a tag or an abbreviated id names."""
@@ -185,22 +164,6 @@ class Repository:
             return False
         return True
 
-    def branches(self) -> dict[str, list[str]]:
-        """Returns the paths of the files of every branch, by the branch's name.
-
-        A repository that is fetched is asked for all branches without the bytes of their files. If it cannot
-        be reached, none is returned.
-        """
-        if not self._is_fetched:
-            form = "--format=%(refname:short)"
-            names = self._said("for-each-ref", form, "refs/heads", "refs/remotes").split()
-            return {name: [entry.path for entry in self.tree(name)] for name in names}
-        with TemporaryDirectory(prefix="tileharvest-") as folder, suppress(SiteError):
-            other = Repository(Path(folder), self.name)
-            other._fetch(*_WITHOUT_BYTES, self.name, "+refs/heads/*:refs/heads/*")
-            return Repository(Path(folder)).branches()
-        return {}
-
     @property
     def origin(self) -> str:
         """The address from which the repository was cloned, or else its folder. Each repository has
@@ -210,30 +173,37 @@ class Repository:
         except SiteError:
             return str(self.folder.resolve())
 
-    def count(self, tip: str, paths: Sequence[str]) -> int:
-        """Returns how many commits `commits` yields."""
-        return int(self._said("rev-list", "--count", "--first-parent", tip, "--", *paths))
+    def commits(self, tip: str, folder: str) -> list[tuple[int, str]]:
+        """Returns the commits of a branch that touch a folder, the oldest first: when each was committed, in
+        seconds since 1970, and its id.
 
-    def commits(self, tip: str, paths: Sequence[str]) -> Iterator[Commit]:
-        """Yields the commits of a branch that touch any of the paths, the oldest first. No path means all
-        paths.
-
-        A merge counts as one commit with everything that it brought into the branch, as for a site that is
-        published from the branch. Takes some microseconds for each file that a commit changes.
+        First parents are followed: a merge counts as one commit with everything that it brought into the
+        branch, as for a site that is published from the branch.
         """
-        log = ("log", "--first-parent", "-m", "--reverse", "--raw", "-z", "--no-abbrev", "--no-renames")
-        asked = ("-c", "log.showRoot=true", *log, "--format=%x01%H %ct", tip, "--", *paths)
-        with self._reading(*asked) as output:
-            yield from _parse_log(_tokens(output))
+        asked = ("rev-list", "--first-parent", "--reverse", "--timestamp", tip, "--", _in_top(folder))
+        lines = (line.split(" ") for line in self._said(*asked).splitlines())
+        return [(int(seconds), id_) for seconds, id_ in lines]
 
-    def tree(self, commit: str, path: str = "") -> Iterator[TreeEntry]:
-        """Yields all files and submodules of a commit below a path. Their paths are counted from the top."""
-        with self._reading("ls-tree", "-r", "-z", "--full-tree", commit, "--", path or ".") as output:
-            for line in _tokens(output):
-                about, _, name = line.partition("\t")
-                mode, _, id_ = about.split(" ")
-                if mode in _FILE_MODES or mode == _SUBMODULE:
-                    yield TreeEntry(name, id_, mode == _SUBMODULE)
+    def files(self, commit: str, folder: str = "") -> dict[str, str]:
+        """Returns the ids of the bytes of a commit's files in a folder, by their paths in that folder."""
+        said = self._said("ls-tree", "-r", "-z", "--full-tree", commit, "--", folder or ".")
+        lines = (line.partition("\t") for line in said.split("\0") if line)
+        found = ((name, *about.split(" ")) for about, _, name in lines)
+        return {_below(name, folder): id_ for name, mode, _, id_ in found if mode in _FILE_MODES}
+
+    def submodules(self, commit: str) -> list[str]:
+        """Returns the paths of a commit's submodules."""
+        lines = self._said("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
+        return [line.partition("\t")[2] for line in lines if line.startswith(_SUBMODULE)]
+
+    def changes(self, before: str, after: str, folder: str) -> dict[str, str | None]:
+        """Returns the files of a folder that differ between two commits, by their paths in that folder. Each
+        has the id of its bytes, or None if it is no file any more."""
+        asked = ("diff-tree", "-r", "-z", "--no-renames", before, after, "--", _in_top(folder))
+        parts = self._said(*asked).split("\0")
+        lines = (line.split(" ") for line in parts[:-1:2])
+        ids = (id_ if mode in _FILE_MODES else None for _, mode, _, id_, _ in lines)
+        return {_below(name, folder): id_ for name, id_ in zip(parts[1::2], ids, strict=True)}
 
     def read(self, ids: Sequence[str]) -> Iterator[bytes]:
         """Yields the bytes with these ids, in this order, after it has fetched what is not here yet. All of
@@ -340,26 +310,48 @@ class Repository:
             raise SiteError(_last_words(done.stderr) or f"git {arguments[0]} has failed without a word")
         return done.stdout.decode("utf-8", "surrogateescape")
 
-    @contextmanager
-    def _reading(self, *arguments: str) -> Iterator[IO[bytes]]:
-        process = subprocess.Popen(  # noqa: S603
-            [self._program, "-C", str(self.folder), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
+
+class CommitSnapshot:
+    """The files of a commit in the map's folder, as a `Snapshot`. Reading fetches what is not on this
+    computer yet."""
+
+    def __init__(self, commit: str, ids: Mapping[str, str], repository: Repository) -> None:
+        """`ids` are the ids of the files' bytes, by their paths in the map's folder."""
+        self.name = f"commit {commit[:10]}"
+        self._ids = ids
+        self._repository = repository
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._ids
+
+    def validator(self, path: str) -> Validator:
+        return Validator(f'"git:{self._ids[path]}"')
+
+    def paths(self) -> Iterable[str]:
+        return self._ids
+
+    def fetch(self, paths: Iterable[str]) -> None:
+        """Fetches the bytes of these files in one pack, unless they are here already. Raises SiteError."""
+        self._repository.fetch_lacking(self._ids[path] for path in paths)
+
+    def read(self, paths: Sequence[str]) -> Iterator[bytes]:
+        return self._repository.read([self._ids[path] for path in paths])
+
+
+def no_map(repository: Repository, commit: str, folder: str, why: SiteError | None) -> SiteError:
+    """Returns the error for a commit without a map in a folder. `why` is the error of its last state."""
+    place = f"{repository.name}{f', folder {folder}' if folder else ''}"
+    is_unknown = why is None or isinstance(why, UnrecognisedError)
+    maps = maps_within(repository.files(commit)) if is_unknown else []
+    if others := [one for one in maps if one != (folder or ".")]:
+        hint = f"name its folder, maybe {', '.join(others[:_SHOWN])}"
+    elif submodules := repository.submodules(commit):
+        hint = (
+            f"{submodules[0]} is a submodule, a repository of its own: name that one, as .gitmodules has it"
         )
-        assert process.stdout is not None
-        is_whole = False
-        try:
-            yield process.stdout
-            is_whole = True
-        finally:
-            if not is_whole:
-                process.kill()
-            _, errors = process.communicate()
-        if process.returncode:
-            raise SiteError(_last_words(errors) or "git has failed without a word")
+    else:
+        hint = NO_SIGN if why is None else str(why)
+    return SiteError(f"no map was found in {place}; nothing was changed: {hint}")
 
 
 def program() -> str:
@@ -371,6 +363,20 @@ def program() -> str:
             " apt-get install git) and run again"
         )
     return found
+
+
+def inside(path: str) -> str:
+    """Returns a folder of a repository as git names it. Empty for the top."""
+    return posixpath.normpath(path).strip("/").removesuffix(".")
+
+
+def _in_top(folder: str) -> str:
+    """Returns a folder, counted from the top of the repository, as git takes it."""
+    return f":(top,literal){folder}"
+
+
+def _below(path: str, folder: str) -> str:
+    return path.removeprefix(f"{folder}/") if folder else path
 
 
 def packed_bytes(folder: Path) -> int:
@@ -409,32 +415,6 @@ def _said_by(process: subprocess.Popen[bytes], watch: Callable[[], None]) -> byt
     finally:
         process.stderr.close()
         process.wait()
-
-
-def _tokens(output: IO[bytes]) -> Iterator[str]:
-    """Yields the parts of an output. Each ends with NUL."""
-    rest = b""
-    while read := output.read(1 << 16):
-        *parts, rest = (rest + read).split(b"\0")
-        for part in parts:
-            yield part.decode("utf-8", "surrogateescape")
-
-
-def _parse_log(tokens: Iterator[str]) -> Iterator[Commit]:
-    commit: Commit | None = None
-    for token in tokens:
-        line = token.lstrip("\n")
-        if line.startswith(_COMMIT):
-            if commit is not None:
-                yield commit
-            id_, seconds = line[1:].split(" ")
-            commit = Commit(id_, datetime.fromtimestamp(min(max(0, int(seconds)), _LATEST), UTC))
-        elif line.startswith(":"):
-            assert commit is not None
-            _, mode, _, blob, _ = line.split(" ")
-            commit.changes[next(tokens)] = blob if mode in _FILE_MODES else None
-    if commit is not None:
-        yield commit
 
 
 def _last_words(errors: bytes) -> str:

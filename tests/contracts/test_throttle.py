@@ -19,7 +19,7 @@ from tests.servers.redis import redis_server
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import SET_BACK, TURN, Limit, Share, Spent
+from tileharvest.politeness.throttle import SET_BACK, TURN, Share, Spent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -53,30 +53,37 @@ def of_two_processes(test: Callable[..., Awaitable[None]]) -> Callable[[str], No
     return lambda place: asyncio.run(running(place))
 
 
-def limit(spacing: float, name: str = "host") -> Limit:
-    return Limit(name, spacing)
-
-
-def share(throttle: Any, number: int = 0, places: int = 0, name: str = "m", *, is_busy: bool = True) -> Share:
-    return Share(f"{throttle.process}:{number}", name, places, is_busy)
+async def share(
+    throttle: Any,
+    number: int = 0,
+    places: int = 0,
+    name: str = "m",
+    *,
+    limits: tuple[int, int] = (4, 4),
+    lasts: float = 60,
+    is_busy: bool = True,
+) -> int:
+    """Returns how many requests this worker of a process may have on the way."""
+    own = Share(f"{throttle.process}:{number}", name, places, is_busy)
+    return (await throttle.share("h", own, *limits, lasts))[0]
 
 
 @of_two_processes
 async def test_starts_of_several_processes_are_one_row(clock: Clock, one: Throttle, other: Throttle) -> None:
-    first = await one.reserve("h", 3, [limit(0.05)])
+    first = await one.reserve("h", 3, {"host": 0.05})
     clock.now += 0.01
-    second = await other.reserve("h", 9, [limit(0.05)])
+    second = await other.reserve("h", 9, {"host": 0.05})
     assert (first.start, first.number) == (NOW, 3)
     assert (second.start, second.number) == (pytest.approx(NOW + 0.15), 3)
-    assert (await one.reserve("h", 1, [limit(0.05)])).number == 0
-    assert (await one.reserve("g", 1, [limit(0.05)])).start == clock.now
+    assert (await one.reserve("h", 1, {"host": 0.05})).number == 0
+    assert (await one.reserve("g", 1, {"host": 0.05})).start == clock.now
 
 
 @of_two_processes
 async def test_a_map_keeps_its_own_limit_and_the_hosts(clock: Clock, one: Throttle, other: Throttle) -> None:
-    both = [limit(0.1), limit(1.0, "map a")]
+    both = {"host": 0.1, "map a": 1.0}
     assert await one.reserve("h", 5, both) == (NOW, 1.0, 1)
-    later = await other.reserve("h", 5, [limit(0.1), limit(1.0, "map b")])
+    later = await other.reserve("h", 5, {"host": 0.1, "map b": 1.0})
     assert (later.start, later.number) == (pytest.approx(NOW + 0.1), 1)
     clock.now += 0.5
     assert await one.reserve("h", 5, both) == (pytest.approx(NOW + 1.0), 1.0, 0)
@@ -84,19 +91,19 @@ async def test_a_map_keeps_its_own_limit_and_the_hosts(clock: Clock, one: Thrott
 
 @of_two_processes
 async def test_the_gap_is_read_when_the_next_start_is_reserved(clock: Clock, one: Any, other: Any) -> None:
-    await one.reserve("h", 1, [limit(60.0)])
+    await one.reserve("h", 1, {"host": 60.0})
     clock.now += 0.2
-    assert (await other.reserve("h", 1, [limit(0.3)])).start == pytest.approx(NOW + 0.3)
+    assert (await other.reserve("h", 1, {"host": 0.3})).start == pytest.approx(NOW + 0.3)
 
 
 @of_two_processes
 async def test_a_clock_that_was_set_back_costs_a_minute(clock: Clock, one: Throttle, other: Throttle) -> None:
     clock.now += 3_600
-    await one.reserve("h", 1, [limit(2.0)])
+    await one.reserve("h", 1, {"host": 2.0})
     clock.now = NOW
     for later, number in ((0, 0), (SET_BACK, 0), (SET_BACK + 2, 1)):
         clock.now = NOW + later
-        found = await one.reserve("h", 1, [limit(2.0)])
+        found = await one.reserve("h", 1, {"host": 2.0})
         assert (found.start, found.number) == (pytest.approx(NOW + SET_BACK + 2), number)
 
 
@@ -106,15 +113,15 @@ async def test_a_rest_is_for_everybody_and_the_last_one_to_end_counts(
 ) -> None:
     await one.rest("h", 60)
     await one.rest("h", 5)
-    assert await other.reserve("h", 1, []) == (NOW + 60, 0, 0)
-    assert (await other.reserve("g", 1, [])).number == 1
+    assert await other.reserve("h", 1, {}) == (NOW + 60, 0, 0)
+    assert (await other.reserve("g", 1, {})).number == 1
     clock.now += 60
-    assert (await other.reserve("h", 0, [])).start == NOW + 60
+    assert (await other.reserve("h", 0, {})).start == NOW + 60
 
 
 @of_two_processes
 async def test_one_worker_at_a_time_may_probe(clock: Clock, one: Throttle, other: Throttle) -> None:
-    probe = [limit(5.0, "probe")]
+    probe = {"probe": 5.0}
     assert [(await each.reserve("h", 1, probe, 0.0)).number for each in (one, other)] == [1, 0]
     clock.now += 5
     assert (await other.reserve("h", 1, probe, 0.0)).number == 1
@@ -124,15 +131,16 @@ async def test_one_worker_at_a_time_may_probe(clock: Clock, one: Throttle, other
 async def test_shares_of_all_workers_are_no_more_than_the_places(
     clock: Clock, one: Throttle, other: Throttle
 ) -> None:
-    assert await one.share("h", share(one), 4, 5, 60) == 4
+    limits = (4, 5)
+    assert await share(one, limits=limits) == 4
     # The first one still has four on the way.
-    assert await other.share("h", share(other, 1), 4, 5, 60) == 0
-    assert await one.share("h", share(one, places=3), 4, 5, 60) == 2
-    assert await other.share("h", share(other, 1), 4, 5, 60) == 1
-    assert await one.share("h", share(one, places=2), 4, 5, 60) == 2
-    assert await other.share("h", share(other, 1), 4, 5, 60) == 2
+    assert await share(other, 1, limits=limits) == 0
+    assert await share(one, places=3, limits=limits) == 2
+    assert await share(other, 1, limits=limits) == 1
+    assert await share(one, places=2, limits=limits) == 2
+    assert await share(other, 1, limits=limits) == 2
     # Another map has what is left of the host's.
-    assert await other.share("h", share(other, 2, name="another"), 4, 5, 60) == 1
+    assert await share(other, 2, name="another", limits=limits) == 1
 
 
 @of_two_processes
@@ -140,7 +148,7 @@ async def test_what_cannot_be_divided_goes_to_each_in_turn(clock: Clock, one: An
     had = []
     for _ in range(2):
         for _ in range(2):
-            shares = [await each.share("h", share(each, i), 9, 3, 60) for i, each in enumerate((one, other))]
+            shares = [await share(each, i, limits=(9, 3)) for i, each in enumerate((one, other))]
         had.append(shares)
         clock.now += TURN
     assert sorted(had) == [[1, 2], [2, 1]]
@@ -150,30 +158,33 @@ async def test_what_cannot_be_divided_goes_to_each_in_turn(clock: Clock, one: An
 async def test_a_share_ends_when_its_worker_is_idle_or_leaves_or_is_silent(
     clock: Clock, one: Throttle, other: Throttle
 ) -> None:
-    await one.share("h", share(one), 4, 4, 60)
-    assert await one.share("h", share(one, places=1, is_busy=False), 4, 4, 60) == 0
-    assert await other.share("h", share(other, 1), 4, 4, 10) == 3
-    await one.leave("h", share(one).worker)
-    assert await other.share("h", share(other, 1), 4, 4, 10) == 4
+    await share(one)
+    assert await share(one, places=1, is_busy=False) == 0
+    assert await share(other, 1, lasts=10) == 3
+    await one.leave("h", f"{one.process}:0")
+    assert await share(other, 1, lasts=10) == 4
     clock.now += 10
-    assert await one.share("h", share(one), 4, 4, 60) == 4
+    assert await share(one) == 4
 
 
 @of_two_processes
 async def test_workers_of_a_map_spend_one_budget_until_none_is_left(
     clock: Clock, one: Throttle, other: Throttle
 ) -> None:
-    for throttle, number in ((one, 0), (other, 1)):
-        await throttle.share("h", share(throttle, number), 4, 4, 60)
-    await one.spend("h", "m", Spent(10, 500, 1.5))
-    assert await other.spend("h", "m", Spent(-2, 100, 0.5)) == (8, 600, 1.5)
-    assert await other.spend("h", "another", Spent()) == (0, 0, 0.0)
-    await one.leave("h", share(one).worker)
-    await other.share("h", share(other, 1), 4, 4, 60)
-    assert (await other.spend("h", "m", Spent())).requests == 8
-    await other.leave("h", share(other, 1).worker)
-    await one.share("h", share(one), 4, 4, 60)
-    assert await one.spend("h", "m", Spent()) == (0, 0, 0.0)
+    async def spend(throttle: Throttle, number: int, *spent: Any, name: str = "m") -> Spent:
+        own = Share(f"{throttle.process}:{number}", name, 0, spent=Spent(*spent))
+        return (await throttle.share("h", own, 4, 4, 60))[1]
+
+    await spend(one, 0, 10, 500, 1.5)
+    assert await spend(other, 1, 2, 100, 0.5) == (10, 500, 1.5)
+    assert await spend(other, 2, name="another") == (0, 0, 0)
+    assert await spend(one, 0, 12, 500, 1.5) == (2, 100, 0.5)
+    # What a worker has spent counts when it has ended.
+    await one.leave("h", f"{one.process}:0")
+    assert await spend(other, 3) == (14, 600, 1.5)
+    for number in (1, 3):
+        await other.leave("h", f"{other.process}:{number}")
+    assert await spend(one, 0) == (0, 0, 0)
 
 
 def program(*words: str) -> list[str]:
@@ -206,10 +217,10 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
 
         async def test() -> None:
             async with opened(str(tmp_path), Clock()) as one:
-                assert await one.share("h", share(one), 4, 4, 60) == 0
+                assert await share(one) == 0
                 process.kill()
                 process.wait()
-                assert await one.share("h", share(one), 4, 4, 60) == 4
+                assert await share(one) == 4
 
         asyncio.run(test())
 
@@ -217,7 +228,7 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
 async def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "throttle.sqlite").write_bytes(b"something else" * 100)
     async with opened(str(tmp_path), Clock()) as one:
-        assert (await one.reserve("h", 1, [limit(1.0)])).number == 1
+        assert (await one.reserve("h", 1, {"host": 1.0})).number == 1
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -229,7 +240,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 async def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(server: RedisServer) -> None:
     server.ask("FLUSHALL")
     link = Link(str(server.socket))
-    first, second = [await RedisThrottle(link).reserve("h", 1, [limit(3_600.0)]) for _ in range(2)]
+    first, second = [await RedisThrottle(link).reserve("h", 1, {"host": 3_600.0}) for _ in range(2)]
     await link.close()
     assert (first.number, second.number) == (1, 0)
     assert abs(first.start - time.time()) < 300

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from tileharvest.politeness.redis import RedisThrottle
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import HORIZON, Limit, Share
+from tileharvest.politeness.throttle import HORIZON, Share
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -65,7 +65,7 @@ async def opened(place: str, clock: Clock) -> AsyncIterator[Throttle]:
         await throttle.close()
 
 
-async def take_starts(place: str, number: int, limits: list[Limit]) -> list[float]:
+async def take_starts(place: str, number: int, limits: dict[str, float]) -> list[float]:
     """The starts that a process takes which is never late."""
     starts: list[float] = []
     clock = Clock()
@@ -92,5 +92,5 @@ if __name__ == "__main__":
         asyncio.run(hold_share(words[0]))
     else:
         place, number, *spacings = words
-        limits = [Limit(str(one), float(one)) for one in spacings]
+        limits = {one: float(one) for one in spacings}
         json.dump(asyncio.run(take_starts(place, int(number), limits)), sys.stdout)

@@ -83,7 +83,8 @@ def test_worlds_of_one_site_are_layers_and_those_in_folders_share_the_limits_of_
     assert maps["my-server"].layers == ("minecraft_overworld", "minecraft_the_nether")
     settings = Settings({"TILEHARVEST_MAPS": str(project.maps_file)})
     for name in ("overworld", "nether"):
-        assert rules_for(settings, maps[name]).host_gap.least == 0.2
+        _, of_host = rules_for(settings, maps[name]).limits_at("map.example.net")
+        assert of_host.least == 0.2
 
 
 def test_a_part_of_a_map_and_a_rate_behind_a_cdn(project: Project) -> None:

@@ -46,7 +46,7 @@ def rules(gap: Delay | None = None, host_gap: Delay | None = None, concurrency: 
         "map.example.net",
         concurrency,
         gap=gap or Delay(0, 0),
-        host_gap=host_gap or Delay(0, 0),
+        limits_at=lambda host: (4, host_gap or Delay(0, 0)),
     )
 
 

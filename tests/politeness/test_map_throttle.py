@@ -294,7 +294,7 @@ async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -
 
 @jumping
 async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(world: World) -> None:
-    elsewhere = {"beside": lambda host: (1, Delay.of(2.0))}
+    elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0))}
 
     async with world.asking(**elsewhere) as throttle:
         starts = []
@@ -310,7 +310,7 @@ async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(
 
 @jumping
 async def test_maps_that_ask_another_host_divide_its_places(world: World) -> None:
-    elsewhere, host = {"beside": lambda host: (1, NO_DELAY)}, "cdn.example.net"
+    elsewhere, host = {"limits_at": lambda host: (1, NO_DELAY)}, "cdn.example.net"
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
         assert await one.turn(host)
         assert one.is_full(host)

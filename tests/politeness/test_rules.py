@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -12,11 +12,7 @@ from tileharvest.history.costs import Cost
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
 from tileharvest.maps.times import QuietHours
-from tileharvest.politeness.limits import budget_of_run, check_room
-from tileharvest.politeness.rules import Rules
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tileharvest.politeness.rules import Rules, budget_of_run
 
 NOON, EVENING = datetime(2026, 11, 20, 12, tzinfo=UTC), datetime(2026, 11, 20, 19, tzinfo=UTC)
 QUIET: Final = (QuietHours.parse("18:00-23:00"),)
@@ -60,14 +56,3 @@ def test_what_would_only_find_out_what_the_site_has_is_not_asked_either() -> Non
     assert budget_of_run("m", Budget(), Budget(100), Cost(requests=97)) == Budget(3)
     with pytest.raises(BudgetError, match=r"has spent its daily budget \(98 requests of 100 requests\)"):
         budget_of_run("m", Budget(), Budget(100), Cost(requests=98))
-
-
-@pytest.mark.parametrize("is_all_kept", [True, False])
-def test_where_there_is_no_room_for_what_comes_it_is_told_and_whether_what_came_is_kept(
-    tmp_path: Path, is_all_kept: bool
-) -> None:
-    # A folder that is to be made is on the disk of the one above.
-    check_room(tmp_path / "data" / "x", 1, 1)
-    with pytest.raises(BudgetError, match=r"only .* are free .* min_free is 1 B: .*make room") as raised:
-        check_room(tmp_path, 1, 10**18, is_all_kept=is_all_kept)
-    assert (raised.value.is_all_kept, raised.value.reason) == (is_all_kept, "min_free: 1 B")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tileharvest.politeness.throttle import (
     HORIZON,
     TURN,
-    Limit,
     Share,
     reserve,
     share,
@@ -21,10 +20,6 @@ from tileharvest.politeness.throttle import (
 NOW: Final = 1_000.0
 EXACT: Final = 1e-6
 """Seconds within which sums of times are the same."""
-
-
-def limit(spacing: float, name: str = "host") -> Limit:
-    return Limit(name, spacing)
 
 
 @given(
@@ -41,7 +36,7 @@ def test_no_two_starts_are_closer_than_any_limit_allows(
     now, starts, of_map = NOW, list[float](), list[float]()
     for pause, number, drawn, has_gap in calls:
         now += pause
-        limits = [limit(of_host), *([Limit("map", drawn)] if has_gap else [])]
+        limits = {"host": of_host} | ({"map": drawn} if has_gap else {})
         found, changed = reserve(times, limits, number, now)
         times |= changed
         made = [found.start + place * found.spacing for place in range(found.number)]
@@ -71,7 +66,7 @@ def test_all_shares_together_never_exceed_the_places(
         now += pause
         mine = own(worker, 0, f"map {worker % 2}", is_busy=is_busy)
         others = [one for number, one in known.items() if number != worker]
-        known[worker] = mine._replace(places=share(mine, others, of_map, of_host, now))
+        known[worker] = mine._replace(places=share(mine, others, of_map, of_host, now)[0])
         assert sum(one.places for one in known.values()) <= of_host
         for name in ("map 0", "map 1"):
             assert sum(one.places for one in known.values() if one.map == name) <= of_map
@@ -80,7 +75,7 @@ def test_all_shares_together_never_exceed_the_places(
 def shares(workers: list[Share], of_map: int, of_host: int, now: float = NOW) -> list[int]:
     """What each of these workers gets when all have given back what they had."""
     others = [(one, [other for other in workers if other != one]) for one in workers]
-    return [share(one, rest, of_map, of_host, now) for one, rest in others]
+    return [share(one, rest, of_map, of_host, now)[0] for one, rest in others]
 
 
 @pytest.mark.parametrize(

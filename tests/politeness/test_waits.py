@@ -17,15 +17,15 @@ EVENING = datetime(2024, 5, 1, 23, 59, 30, tzinfo=ZONE)
 @pytest.mark.parametrize(
     ("until", "words"),
     [
-        (None, None),
-        (50.0, "23:59:30 CET"),
-        (129.0, "23:59:59 CET"),
-        (131.0, "2024-05-02 00:00:01 CET"),
+        (None, "; no end is known"),
+        (50.0, ", until 23:59:30 CET"),
+        (129.0, ", until 23:59:59 CET"),
+        (131.0, ", until 2024-05-02 00:00:01 CET"),
     ],
     ids=["nobody knows", "over already", "today", "tomorrow"],
 )
-def test_until_when_is_told_by_the_clocks_of_who_reads_it(until: float | None, words: str | None) -> None:
-    assert Wait("robots.txt", 0.0, until).until_in_words(100.0, EVENING) == words
+def test_until_when_is_told_by_the_clocks_of_who_reads_it(until: float | None, words: str) -> None:
+    assert Wait("robots.txt", 0.0, until).in_words(100.0, EVENING) == f"waiting for robots.txt{words}"
 
 
 def test_a_wait_is_noted_while_it_lasts_however_it_ends() -> None:

@@ -263,9 +263,8 @@ class DueMaps:
         from tileharvest.politeness.settings import rules_for
 
         rules = rules_for(self._settings, described_map(self._settings, name))
-        if rules.gap.at_least(rules.host_gap):
-            return 1
-        return min(rules.concurrency, rules.host_concurrency or rules.concurrency)
+        of_host, gap = rules.limits_at(rules.host)
+        return 1 if rules.gap.at_least(gap) else min(rules.concurrency, of_host)
 
     async def _look(self, names: Sequence[str], now: datetime) -> None:
         """Asks the history about these maps, and keeps what it said of the others."""

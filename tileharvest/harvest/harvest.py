@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -24,7 +25,7 @@ from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import keep_site_files
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
-from tileharvest.politeness.limits import check_room
+from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.images import size_of
@@ -212,10 +213,20 @@ class Harvest:
         self._has_daily_budget = bool(rules.daily_budget)
 
     def check_room(self, coming: int = 0) -> None:
-        """Raises BudgetError if too little room is left on the disk, or would be after `coming` more
-        bytes."""
-        if self._room is not None:
-            check_room(*self._room, coming, is_all_kept=not coming)
+        """Raises BudgetError if too little room is left on the disk, or would be after `coming` more bytes.
+        This takes some microseconds."""
+        if self._room is None:
+            return
+        folder, least = self._room
+        place = next(one for one in (folder, *folder.parents) if one.exists())
+        left = shutil.disk_usage(place).free
+        if left - coming < least:
+            raise BudgetError(
+                f"only {bytes_in_words(left)} are free in {folder}, and min_free is {bytes_in_words(least)}:"
+                " the harvest ends; what was found is kept; make room, then run it again to go on",
+                f"min_free: {bytes_in_words(least)}",
+                is_all_kept=not coming,
+            )
 
     async def site_files(self) -> tuple[dict[str, SiteFile], bool]:
         """Returns the files of the site by address, as the last harvest has read them, and whether change

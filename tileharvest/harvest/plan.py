@@ -91,7 +91,8 @@ def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool, share: int =
     like = last.pruned if is_pruned and last.pruned is not None else full
     if share > 1 and last.summary.walk == "share":
         like = last.summary
-    tiles, gap = last.summary.present, max(rules.gap.mean, rules.host_gap.mean)
+    _, of_host = rules.limits_at(rules.host)
+    tiles, gap = last.summary.present, max(rules.gap.mean, of_host.mean)
     each = max(gap, like.cost.seconds / max(1, like.cost.requests))
     requests: float = like.cost.requests
     if like.walk != "share":

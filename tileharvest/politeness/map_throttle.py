@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.maps.budgets import PARTS, Budget
 from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
-from tileharvest.politeness.throttle import HORIZON, PROBE, Limit, Reservation, Share, Spent
+from tileharvest.politeness.throttle import HORIZON, Reservation, Share, Spent
 from tileharvest.politeness.waits import HeldError, Hold, HoldReason
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _LATE: Final = 0.1
 be closer than planned."""
 _AGAIN: Final = 0.1
 """Seconds after which a request that was held back asks for its turn again."""
+_NO_STARTS: Final = Reservation(0.0, 0.0, 0)
 _NUMBERS: Final = count()
 
 
@@ -44,12 +45,21 @@ class _HostState:
         self.on_the_way = 0
         self.share, self.share_ends = 0, -inf
         """The requests that may be on the way, and until when."""
-        self.starts = Reservation(0.0, 0.0, 0)
+        self.starts = _NO_STARTS
         """The starts that are left of the last reservation."""
         self.last = -inf
         """When the last request started."""
         self.delays: dict[str, Delay] | None = None
         """The delays to keep by the names of their limits, as they were at the last look."""
+
+    def next_start(self, now: float) -> float | None:
+        """Returns when the next of the reserved starts may be used, or None if none is left. One that this
+        process was too busy to use in time is lost: others may have later ones already."""
+        start, spacing, number = self.starts
+        while number and start + _LATE < now:
+            start, number = start + spacing, number - 1
+        self.starts = Reservation(start, spacing, number)
+        return max(start, self.last + spacing) if number else None
 
 
 class MapThrottle:
@@ -78,16 +88,15 @@ class MapThrottle:
         """The host whose rests hold the map back. The owner changes it if all tiles lie on another one."""
         self.budget = Budget()
         """The budget of the run of all workers of the map."""
-        self.spent = Spent()
-        """What all workers had spent of it at the last look."""
+        self._others = Spent()
+        """What the other workers had spent of it at the last look."""
         self.lacking: str | None = None
         """The part of the budget that is spent."""
         self.next_turn: tuple[str, float] | None = None
         """The host at which a request waits for its turn, and until when."""
-        self._throttle, self._name, self._cost_meter = throttle, name, cost_meter
+        self._throttle, self._name, self._rules, self._cost_meter = throttle, name, rules, cost_meter
         self._worker = f"{throttle.process}:{next(_NUMBERS)}"
         self._lasts, self._zone, self._clock = lasts, zone, throttle.clock
-        self._rules = rules
         self._rate: Delay | None = None
         """The delay that a person has set in place of the map's own."""
         self._slowed = self._adapted = NO_DELAY
@@ -103,9 +112,6 @@ class MapThrottle:
         self._extending = asyncio.Lock()
         self._freed = asyncio.Event()
         """Set when a place may be free."""
-        self._told_requests = self._told_bytes = 0
-        """What the other workers know of the meter's requests and bytes. Requests that are taken from the
-        budget and start at once are ahead of it."""
         self._seconds_before = 0.0
         """The seconds that the run had taken before this process came."""
 
@@ -113,16 +119,10 @@ class MapThrottle:
         """Takes part in the run of the map. The run begins now if no other process takes part."""
         self.budget = budget
         await self._extend(self._rules.host)
-        self._seconds_before = (await self._throttle.spend(*self._run, Spent())).seconds
+        self._seconds_before = self._others.seconds
         await self.look()
 
-    async def look(
-        self,
-        *,
-        is_paused: bool = False,
-        rate: Delay | None = None,
-        is_busy: bool = True,
-    ) -> None:
+    async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
         map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
         is_new_rate, self._rate = rate != self._rate, rate
@@ -130,14 +130,17 @@ class MapThrottle:
         for host, state in list(self._hosts.items()):
             state.delays = None
             if is_new_rate:
-                state.starts = Reservation(0.0, 0.0, 0)
+                state.starts = _NO_STARTS
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
             elif state.share_ends > -inf:
                 state.share_ends = -inf
                 await self._throttle.leave(host, self._worker)
-        await self._tell()
-        rest = await self._throttle.reserve(self.host, 0, ())
+        for part, most, so_far in zip(PARTS, self.budget.limits, self.spent, strict=True):
+            # Requests are taken one by one.
+            if part != "requests" and most is not None and so_far >= most:
+                self._lack(part)
+        rest = await self._throttle.reserve(self.host, 0, {})
         # The others may not know yet of a rest that this worker was asked for.
         now = self._clock()
         ends = max(rest.start, self._rests_until)
@@ -150,7 +153,7 @@ class MapThrottle:
 
     async def close(self) -> None:
         """Gives everything back."""
-        await self._tell()
+        await self._extend(self._rules.host)
         for host in self._hosts:
             await self._throttle.leave(host, self._worker)
 
@@ -195,7 +198,7 @@ class MapThrottle:
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
         included, gets True for these seconds."""
-        return (await self._throttle.reserve(host, 1, [Limit(PROBE, seconds)], horizon=0.0)).number == 1
+        return (await self._throttle.reserve(host, 1, {"probe": seconds}, horizon=0.0)).number == 1
 
     def adapt(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests until the next call."""
@@ -240,17 +243,23 @@ class MapThrottle:
         self._hosts[host].on_the_way -= 1
         self._freed.set()
 
-    async def _extend(self, host: str) -> None:
-        """Extends the share of this worker at a host."""
-        state, rules = self._hosts[host], self._rules
+    async def _extend(self, host: str, *, coming: int = 0) -> None:
+        """Extends the share of this worker at a host, and exchanges what the workers have spent. So many
+        requests are `coming`, and are taken from the budget."""
+        state, of_map = self._hosts[host], self._rules.concurrency
         # One after the other: the last share that this worker is given must be the last that others know of.
         async with self._extending:
             # Meanwhile nothing starts in a place that may be given back.
             state.share, ends = min(state.share, state.on_the_way), self._clock() + self._lasts
             own = Share(self._worker, self._name, state.on_the_way, not self._is_idle)
-            of_host, _ = rules.limits_at(host)
-            state.share = await self._throttle.share(host, own, rules.concurrency, of_host, self._lasts)
+            if host == self._rules.host:
+                meter, seconds = self._cost_meter, self._seconds_before + self._cost_meter.worked
+                own = own._replace(spent=Spent(meter.requests + coming, meter.received_bytes, seconds))
+            of_host, _ = self._rules.limits_at(host)
+            state.share, others = await self._throttle.share(host, own, of_map, of_host, self._lasts)
             state.share_ends = ends
+        if host == self._rules.host:
+            self._others = others
         self._freed.set()
 
     # Turns
@@ -275,8 +284,9 @@ class MapThrottle:
         state.on_the_way += 1
         has_turn = False
         try:
-            has_turn = await self._turn(host, wanted)
+            has_turn = await self._has_start(host, wanted) and await self._is_granted()
         finally:
+            self.next_turn = None
             if not has_turn:
                 self.left(host)
         return has_turn
@@ -294,53 +304,37 @@ class MapThrottle:
         finally:
             self.left(host)
 
-    async def _turn(self, host: str, wanted: int) -> bool:
+    async def _has_start(self, host: str, wanted: int) -> bool:
+        """Returns True when a start at the host has come, and False when anything holds requests back."""
         state = self._hosts[host]
-        try:
-            while self.held is None:
-                now = self._clock()
-                at = self._next_start(state, now)
-                if at is None:
-                    if not (delays := self._delays(host)):
-                        state.last = now
-                        return await self._take_from_budget()
-                    state.starts = found = await self._reserve(host, delays, wanted)
-                    if not found.number:
-                        await self._sleep(host, found.start - HORIZON)
-                elif at > now:
-                    await self._sleep(host, at)
-                else:
-                    start, spacing, number = state.starts
-                    _logger.debug("a request of map '%s' starts at %s", self._name, start)
-                    state.starts = Reservation(start + spacing, spacing, number - 1)
-                    state.last = now
-                    return await self._take_from_budget()
-        finally:
-            self.next_turn = None
+        while self.held is None:
+            now = self._clock()
+            at, delays = state.next_start(now), self._delays(host)
+            if at is None and not delays:
+                state.last = now
+                return True
+            if at is None:
+                state.starts = found = await self._reserve(host, delays, wanted)
+                if found.number:
+                    continue
+                at = found.start - HORIZON
+            elif at <= now:
+                start, spacing, number = state.starts
+                _logger.debug("a request of map '%s' starts at %s", self._name, start)
+                state.starts, state.last = Reservation(start + spacing, spacing, number - 1), now
+                return True
+            self.next_turn = host, at
+            # Not longer than until the next look.
+            await asyncio.sleep(min(LOOK, max(0.0, at - self._clock())))
         return False
 
     async def _reserve(self, host: str, delays: dict[str, Delay], wanted: int) -> Reservation:
         """Reserves starts: one if its delay is random, and else as many as are wanted and have a place."""
         state, chance = self._hosts[host], random.random()  # noqa: S311 - no secret
-        limits = [Limit(name, delay.draw(chance)) for name, delay in delays.items()]
+        limits = {name: delay.draw(chance) for name, delay in delays.items()}
         is_random = any(delay.least < delay.most for delay in delays.values())
         most = 1 if is_random else max(1, min(wanted, state.share - state.on_the_way + 1))
         return await self._throttle.reserve(host, most, limits)
-
-    async def _sleep(self, host: str, until: float) -> None:
-        """Sleeps until then, but not longer than until the next look."""
-        self.next_turn = host, until
-        await asyncio.sleep(min(LOOK, max(0.0, until - self._clock())))
-
-    @staticmethod
-    def _next_start(state: _HostState, now: float) -> float | None:
-        """Returns when the next of the reserved starts may be used, or None if none is left. One that this
-        process was too busy to use in time is lost: others may have later ones already."""
-        start, spacing, number = state.starts
-        while number and start + _LATE < now:
-            start, number = start + spacing, number - 1
-        state.starts = Reservation(start, spacing, number)
-        return max(start, state.last + spacing) if number else None
 
     def _delays(self, host: str) -> dict[str, Delay]:
         """Returns the delays that a request to the host keeps, by the names of their limits."""
@@ -358,12 +352,14 @@ class MapThrottle:
         for state in self._hosts.values():
             state.delays = None
 
-    # Costs
+    # The budget
 
     @property
-    def _run(self) -> tuple[str, str]:
-        """The host at which the budget of the map's run is kept, and the map's name."""
-        return self._rules.host, self._name
+    def spent(self) -> Spent:
+        """What the run has spent: this worker until now, and the others until the last look."""
+        others, meter = self._others, self._cost_meter
+        seconds = max(others.seconds, self._seconds_before + meter.worked)
+        return Spent(others.requests + meter.requests, others.received_bytes + meter.received_bytes, seconds)
 
     def count_request(self) -> None:
         """Counts a request that starts."""
@@ -372,38 +368,21 @@ class MapThrottle:
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""
         self._cost_meter.received_bytes += number
-        if self.budget.received_bytes is not None:
-            untold = self._cost_meter.received_bytes - self._told_bytes
-            self._check(self.spent._replace(received_bytes=self.spent.received_bytes + untold))
+        most = self.budget.received_bytes
+        if most is not None and self.spent.received_bytes >= most:
+            self._lack("bytes")
 
-    async def _take_from_budget(self) -> bool:
-        """Takes a request from the budget. Returns whether there was one."""
-        if self.budget.requests is None:
+    async def _is_granted(self) -> bool:
+        """Takes a request from the budget. Returns whether there was one. One that does not start goes back
+        with the next look."""
+        most = self.budget.requests
+        if most is None:
             return True
-        await self._tell(taken=1)
-        if self.spent.requests > self.budget.requests:
-            # What the budget does not grant was not spent.
-            await self._tell()
-            self._lack("requests")
-            return False
-        return True
-
-    async def _tell(self, *, taken: int = 0) -> None:
-        """Tells the other workers what this one has spent since it last told them, and takes requests from
-        the budget. What was taken and did not start is given back."""
-        meter = self._cost_meter
-        requests, received = meter.requests - self._told_requests, meter.received_bytes - self._told_bytes
-        self._told_requests, self._told_bytes = meter.requests, meter.received_bytes
-        spent = Spent(requests + taken, received, self._seconds_before + meter.worked)
-        self.spent = await self._throttle.spend(*self._run, spent)
-        self._told_requests += taken
-        self._check(self.spent)
-
-    def _check(self, spent: Spent) -> None:
-        for part, most, so_far in zip(PARTS, self.budget.limits, spent, strict=True):
-            # Requests are taken one by one.
-            if part != "requests" and most is not None and so_far >= most:
-                self._lack(part)
+        await self._extend(self._rules.host, coming=1)
+        if self.spent.requests < most:
+            return True
+        self._lack("requests")
+        return False
 
     def _lack(self, part: str) -> None:
         self.lacking = self.lacking or part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from posixpath import commonpath
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -14,14 +14,11 @@ from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from re import Pattern
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
-
-_TOO_MANY: Final = 429
 
 
 class ForbiddenError(SiteError):
@@ -33,37 +30,23 @@ class ForbiddenError(SiteError):
         """The site as the probe has read it. None unless only tiles are forbidden."""
 
 
-_FORBIDDING: Final[tuple[tuple[Pattern[str], str, str], ...]] = (
-    (
-        re.compile(r"(?:.+\.)?tile\.(?:openstreetmap|osm)\.org"),
-        "the standard tiles of OpenStreetMap",
-        (
-            "its Tile Usage Policy prohibits bulk downloading, such as for an archive of tiles"
-            " (https://operations.osmfoundation.org/policies/tiles/)"
-        ),
+_FORBIDDING: Final = {
+    r"(?:.+\.)?tile\.(?:openstreetmap|osm)\.org": (
+        "the standard tiles of OpenStreetMap: its Tile Usage Policy prohibits bulk downloading, such as for"
+        " an archive of tiles (https://operations.osmfoundation.org/policies/tiles/)"
     ),
-    (
-        re.compile(
-            r"(?:maps|www|mts?\d*|khms?\d*)\.google(?:\.com?)?\.[a-z]+"
-            r"|(?:maps|tile|mts?\d*|khms?\d*)\.googleapis\.com"
-        ),
-        "tiles of Google Maps",
-        (
-            "the Google Maps Platform Terms of Service, 3.2.3 (a), No Scraping, forbid to download them in"
-            " bulk (https://cloud.google.com/maps-platform/terms)"
-        ),
+    r"(?:maps|www|mts?\d*|khms?\d*)\.google(?:\.com?)?\.[a-z]+"
+    r"|(?:maps|tile|mts?\d*|khms?\d*)\.googleapis\.com": (
+        "tiles of Google Maps: the Google Maps Platform Terms of Service, 3.2.3 (a), No Scraping, forbid to"
+        " download them in bulk (https://cloud.google.com/maps-platform/terms)"
     ),
-    (
-        re.compile(r"(?:.+\.)?(?:virtualearth\.net|bing\.com)"),
-        "tiles of Bing Maps",
-        (
-            "the Bing Maps Platform APIs' Terms of Use, General Restrictions, forbid to store or archive them"
-            " (https://www.microsoft.com/en-us/maps/bing-maps/product)"
-        ),
+    r"(?:.+\.)?(?:virtualearth\.net|bing\.com)": (
+        "tiles of Bing Maps: the Bing Maps Platform APIs' Terms of Use, General Restrictions, forbid to store"
+        " or archive them (https://www.microsoft.com/en-us/maps/bing-maps/product)"
     ),
-)
-"""Public services whose rules forbid to keep their tiles, whatever their robots.txt says. Each has the
-pattern of its hosts, what it serves, and the rule."""
+}
+"""Public services whose rules forbid to keep their tiles, whatever their robots.txt says: by the pattern of
+their hosts, what they serve, and the rule."""
 
 
 async def probe_politely(
@@ -86,33 +69,27 @@ async def probe_politely(
     allowed.
     """
     _check_rules(description.host)
-    if not obeys:
-        site = await probe(description, fetch)
-        for layer in site.layers:
-            _check_rules(layer.host)
-        return site, Robots()
     guest = _Guest(fetch, description, slow_down)
-    if not is_template(description.url):
+    if obeys and not is_template(description.url):
         # A template has no page. The probe makes no request for it.
         await guest.check(description.page, "the map's page")
-    site = await probe(description, guest.fetch)
+    site = await probe(description, guest.fetch if obeys else fetch)
     for layer in site.layers:
         _check_rules(layer.host)
-    await guest.check_layers(site)
+    if obeys:
+        await guest.check_layers(site)
     return site, guest.robots
 
 
 def rule_against(host: str) -> str | None:
     """Returns in words the rule that forbids to keep the tiles of a host, or None if no rule is known."""
-    for hosts, title, rule in _FORBIDDING:
-        if hosts.fullmatch(host):
-            return f"{host} has {title}: {rule}"
-    return None
+    return next(
+        (f"{host} has {rule}" for hosts, rule in _FORBIDDING.items() if re.fullmatch(hosts, host)), None
+    )
 
 
 def _check_rules(host: str) -> None:
-    rule = rule_against(host)
-    if rule is not None:
+    if (rule := rule_against(host)) is not None:
         raise ConfigurationError(f"{rule}; no tile was asked for: take a map whose owner lets you keep it")
 
 
@@ -132,19 +109,15 @@ class _Guest:
     async def check(self, url: str, what: str) -> None:
         """Raises ForbiddenError, which names `what`, if the address is forbidden."""
         if not await self._allows(url):
-            raise self._forbidden(url, what, urlsplit(url).path)
+            raise self._forbidden(url, what)
 
     async def check_layers(self, site: Site) -> None:
-        """Raises ForbiddenError if a layer is forbidden. The error names the folder in which all forbidden
-        layers of the host lie, so that the owner need be asked only once."""
+        """Raises ForbiddenError if a layer is forbidden."""
         forbidden = [layer for layer in site.layers if not await self._allows(f"{layer.addresses.folder}/")]
         if forbidden:
-            first = forbidden[0].addresses.folder
-            folders = [layer.addresses.folder for layer in forbidden]
-            paths = [urlsplit(one).path for one in folders if origin_of(one) == origin_of(first)]
             more = f" and {len(forbidden) - 1} more" if forbidden[1:] else ""
             what = f"layer '{forbidden[0].name}'{more}"
-            raise self._forbidden(first, what, f"{commonpath(paths).rstrip('/')}/", site)
+            raise self._forbidden(f"{forbidden[0].addresses.folder}/", what, site)
 
     async def _allows(self, url: str) -> bool:
         origin = origin_of(url)
@@ -162,11 +135,11 @@ class _Guest:
             self._slow_down(rules.gap.most)
         return self.robots.allows(url)
 
-    def _forbidden(self, url: str, what: str, path: str, site: Site | None = None) -> ForbiddenError:
+    def _forbidden(self, url: str, what: str, site: Site | None = None) -> ForbiddenError:
         return ForbiddenError(
             f"{origin_of(url)}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
-            f" {path} to {NAME} there; with the permission alone write robots = false for map '{self._name}'"
-            " in maps.toml",
+            f" {urlsplit(url).path} to {NAME} there; with the permission alone write robots = false for map"
+            f" '{self._name}' in maps.toml",
             site,
         )
 
@@ -177,7 +150,7 @@ class _Guest:
         9309, section 2.3.1). 429 counts as a failure, too."""
         url = f"{origin}/robots.txt"
         answer = await self._fetch("GET", url)
-        if answer.status >= 500 or answer.status == _TOO_MANY:
+        if answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
             raise SiteError(
                 f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
                 " asked for; try again later"

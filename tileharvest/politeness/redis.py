@@ -8,32 +8,20 @@ import secrets
 import time
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 from redis.exceptions import NoScriptError
 
 from tileharvest.maps.rates import LONGEST
-from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, Limit, Reservation, Share, Spent
+from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, Reservation, Share, Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Mapping
 
-    class Link(Protocol):
-        """A connection to Redis, which repeats calls that were not answered."""
-
-        async def open(self) -> None: ...
-
-        async def close(self) -> None: ...
-
-        async def attempt(
-            self, work: Callable[[Any], Awaitable[Any]], patience: float | None = None
-        ) -> Any: ...
-
-
-_KEPT: Final = 2 * int(LONGEST)
-"""Seconds for which Redis keeps a host after the last call: twice the longest gap."""
+_RULES: Final = {"set_back": SET_BACK, "longest": LONGEST, "turn": TURN, "kept": 2 * int(LONGEST)}
+"""What the script must know. Redis keeps a host for twice the longest delay after the last call."""
 
 
 class RedisThrottle:
@@ -43,7 +31,9 @@ class RedisThrottle:
     answer was lost is made again, and may reserve twice.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Any) -> None:
+        """`link` is the connection to Redis of the room above, whose `attempt` repeats a call that was not
+        answered."""
         self._link = link
         self.clock: Callable[[], float] = time.time
         """If a test sets another one, that takes the place of Redis' own, too."""
@@ -53,40 +43,31 @@ class RedisThrottle:
         await self._link.open()
 
     async def reserve(
-        self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
+        self, host: str, number: int, limits: Mapping[str, float], horizon: float = HORIZON
     ) -> Reservation:
-        given = {
-            "number": number,
-            "limits": limits,
-            "horizon": horizon,
-            "set_back": SET_BACK,
-            "longest": LONGEST,
-        }
+        names, spacings = list(limits), list(limits.values())
+        given = {"number": number, "names": names, "spacings": spacings, "horizon": horizon}
         wait, granted = await self._do("reserve", host, **given)
-        spacing = max((one.spacing for one in limits), default=0.0)
-        return Reservation(self.clock() + wait, spacing, granted)
+        return Reservation(self.clock() + wait, max(spacings, default=0.0), granted)
 
     async def rest(self, host: str, seconds: float) -> None:
         await self._do("rest", host, seconds=seconds)
 
-    async def share(self, host: str, own: Share, of_map: int, of_host: int, lasts: float) -> int:
-        given = {"of_map": of_map, "of_host": of_host, "lasts": lasts, "turn": TURN}
-        return int(await self._do("share", host, **own._asdict(), **given))
+    async def share(
+        self, host: str, own: Share, of_map: int, of_host: int, lasts: float
+    ) -> tuple[int, Spent]:
+        number, *spent = await self._do("share", host, own=own, of_map=of_map, of_host=of_host, lasts=lasts)
+        return number, Spent(*spent)
 
     async def leave(self, host: str, worker: str) -> None:
-        await self._link.attempt(lambda client: client.hdel(key_of(host), f"share:{worker}"))
-
-    async def spend(self, host: str, name: str, spent: Spent) -> Spent:
-        requests, received, seconds = spent
-        given = {"map": name, "requests": requests, "bytes": received, "seconds": seconds}
-        return Spent(*await self._do("spend", host, **given))
+        await self._do("leave", host, worker=worker)
 
     async def close(self) -> None:
         await self._link.close()
 
     async def _do(self, act: str, host: str, **given: Any) -> Any:
         """Runs the script, and returns its answer."""
-        given |= {"act": act, "kept": _KEPT}
+        given |= {"act": act, **_RULES}
         if self.clock is not time.time:
             given["now"] = self.clock()
         argument = msgspec.msgpack.encode(given)

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.maps.budgets import Budget
+from tileharvest.errors import BudgetError
+from tileharvest.maps.budgets import OF_DAY, PARTS, Budget, amount_in_words
 from tileharvest.maps.rates import NO_DELAY, Delay
 from tileharvest.maps.times import quiet_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
     from datetime import datetime
 
-    from tileharvest.maps.description import MapDescription
+    from tileharvest.history.costs import Cost
     from tileharvest.maps.times import QuietHours
 
-_NO_LIMIT: Final = 1_000_000
-"""More requests than are ever on the way."""
+NO_LIMITS: Final = (1_000_000, NO_DELAY)
+"""More requests than are ever on the way, and no delay."""
+_TO_BEGIN: Final = 2
+"""Requests before the first tile: robots.txt and the map's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +33,11 @@ class Rules:
     """The most requests of the map on the way at the same time, from all workers together."""
     gap: Delay = NO_DELAY
     """The gap between two requests of the map, from all workers together."""
-    host_concurrency: int | None = None
-    """The most requests on the way from all maps of the host together. None if only its maps limit them."""
-    host_gap: Delay = NO_DELAY
-    """The gap between two requests from all maps of the host together."""
-    beside: Callable[[str], tuple[int | None, Delay]] = field(
-        default=lambda host: (None, NO_DELAY), repr=False, compare=False
+    limits_at: Callable[[str], tuple[int, Delay]] = field(
+        default=lambda host: NO_LIMITS, repr=False, compare=False
     )
-    """Returns the same two limits of another host."""
+    """Returns the concurrency and the gap at a host, which a request of this map shares with all maps of that
+    host."""
     autothrottle: bool = False
     quiet: tuple[QuietHours, ...] = ()
     quiet_gap: Delay | None = None
@@ -52,15 +52,6 @@ class Rules:
     """Whether robots.txt is obeyed."""
     user_agents: tuple[str, ...] = ()
     """At least one. Each request takes one of them at random."""
-
-    def limits_at(self, host: str) -> tuple[int, Delay]:
-        """Returns the concurrency and the gap at a host, which a request of this map shares with all maps of
-        that host."""
-        if host != self.host:
-            concurrency, gap = self.beside(host)
-        else:
-            concurrency, gap = self.host_concurrency, self.host_gap
-        return concurrency or _NO_LIMIT, gap
 
     def quiet_until(self, moment: datetime) -> datetime | None:
         """Returns when the quiet hours of this moment end, or None if it lies in none. The moment is in the
@@ -78,16 +69,24 @@ class Rules:
         return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)
 
 
-def most_generous(its_maps: Collection[MapDescription], *, beside: bool = False) -> tuple[int, Delay]:
-    """Returns the concurrency and the gap of all these maps of a host together, if nobody has set any for the
-    host: those of the most generous map.
+def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budget:
+    """Returns the budget of one run of a map: `budget`, or what is left of the `daily` one where that is
+    less.
 
-    With a single map the host has no gap, because the map has its own. Otherwise a rate set by hand could
-    never be faster. `beside` says that requests of another map come to those of these maps: then the host has
-    the gap of a single map, too.
+    Raises BudgetError if nothing of the daily budget is left. Nothing was asked then.
     """
-    gaps = [one.gap or NO_DELAY for one in its_maps]
-    return (
-        max((one.concurrency for one in its_maps), default=1),
-        Delay.of(min(gap.least for gap in gaps)) if len(gaps) > (0 if beside else 1) else NO_DELAY,
-    )
+    limits: list[Any] = []
+    costs = (spent.requests, spent.received_bytes, spent.seconds)
+    for part, most, of_day, already in zip(PARTS, budget.limits, daily.limits, costs, strict=True):
+        # A run that could only probe the site is not worth its requests, and nothing would record it.
+        if of_day is not None and already + (_TO_BEGIN if part == "requests" else 0) >= of_day:
+            limit = amount_in_words(of_day, part)
+            raise BudgetError(
+                f"map '{name}' has spent its daily budget ({amount_in_words(already, part)} of {limit});"
+                " nothing was asked; run it again tomorrow to go on",
+                f"{OF_DAY}: {limit}",
+                has_begun=False,
+            )
+        left = None if of_day is None else of_day - already
+        limits.append(min((one for one in (most, left) if one is not None), default=None))
+    return Budget(*limits)

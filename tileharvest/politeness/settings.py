@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import json
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import Budget, parse_size
-from tileharvest.maps.description import HostEntry
+from tileharvest.maps.description import EXAMPLES, HostEntry
 from tileharvest.maps.maps_file import load_hosts, maps_at
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
 from tileharvest.maps.settings import maps_file, setting
 from tileharvest.maps.times import QuietHours, is_whole_day
 from tileharvest.politeness.outages import OutageLimits
-from tileharvest.politeness.rules import Rules, most_generous
+from tileharvest.politeness.rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
 
-_OF_SCRAPY: Final = ("AUTOTHROTTLE_ENABLED", "ROBOTSTXT_OBEY")
-_COMMAND_LINE: Final = SETTINGS_PRIORITIES["cmdline"]
+_Entry = TypeVar("_Entry", "MapDescription", HostEntry)
+
+_OF_MAPS: Final = {
+    "delay": "DELAY",
+    "autothrottle": "AUTOTHROTTLE_ENABLED",
+    "quiet_hours": "QUIET_HOURS",
+    "quiet_rate": "QUIET_RATE",
+    "budget": "BUDGET",
+    "daily_budget": "DAILY_BUDGET",
+    "min_free": "MIN_FREE",
+    "robots": "ROBOTSTXT_OBEY",
+}
+"""By key of a map's entry: the setting that counts for maps without it."""
+_OF_HOSTS: Final = {"concurrency": "HOST_CONCURRENCY", "delay": "HOST_DELAY"}
+"""The same for the entry of a host."""
 
 
 def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
@@ -37,25 +50,23 @@ def rules_for(settings: BaseSettings, description: MapDescription) -> Rules:
     Raises ConfigurationError, which names the setting, also for a setting that `outage_limits` reads.
     """
     outage_limits(settings)
-    file = maps_file(settings)
-    maps = maps_at(file, description.host) if file.exists() else [description]
-    host_concurrency, host_gap = _limits(settings, description.host, most_generous(maps))
-    said = partial(_said, settings)
+    entry = _completed(settings, description, _OF_MAPS)
+    limits_at = cache(partial(_limits_at, settings, description))
+    # A mistake is reported now.
+    limits_at(description.host)
     hours_without_requests(settings, description)
     return Rules(
         host=description.host,
         concurrency=description.concurrency,
-        gap=said("DELAY", description.gap, _gap),
-        host_concurrency=host_concurrency,
-        host_gap=host_gap,
-        beside=partial(_limits_beside, settings, description),
-        autothrottle=said("AUTOTHROTTLE_ENABLED", description.autothrottle, _truth),
-        quiet=said("QUIET_HOURS", description.quiet, _hours),
-        quiet_gap=said("QUIET_RATE", _rate(description.quiet_rate), _rate),
-        budget=said("BUDGET", description.budget, _budget),
-        daily_budget=said("DAILY_BUDGET", description.daily_budget, _budget),
-        min_free=said("MIN_FREE", _size(description.min_free), _size),
-        robots=said("ROBOTSTXT_OBEY", description.robots, _truth),
+        gap=entry.gap or NO_DELAY,
+        limits_at=limits_at,
+        autothrottle=bool(entry.autothrottle),
+        quiet=entry.quiet or (),
+        quiet_gap=parse_rate(entry.quiet_rate) if entry.quiet_rate else None,
+        budget=entry.budget or Budget(),
+        daily_budget=entry.daily_budget or Budget(),
+        min_free=parse_size(entry.min_free) if entry.min_free else None,
+        robots=bool(entry.robots),
         user_agents=user_agents(settings, description),
     )
 
@@ -66,9 +77,10 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
 
     This reads no other map of the host.
     """
-    if _said(settings, "QUIET_RATE", _rate(description.quiet_rate), _rate):
+    entry = _completed(settings, description, {key: _OF_MAPS[key] for key in ("quiet_hours", "quiet_rate")})
+    hours = entry.quiet or ()
+    if entry.quiet_rate:
         return ()
-    hours: tuple[QuietHours, ...] = _said(settings, "QUIET_HOURS", description.quiet, _hours)
     if is_whole_day(hours):
         said = " and ".join(map(str, hours))
         raise ConfigurationError(
@@ -78,34 +90,35 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
     return hours
 
 
-def _limits_beside(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Delay]:
-    """Returns the concurrency and the gap of a host that a map asks although its page lies elsewhere. If the
-    host has no map of its own, the concurrency is that of the map that asks."""
-    maps = maps_at(maps_file(settings), host)
-    generous = most_generous(maps, beside=True) if maps else (description.concurrency, NO_DELAY)
-    return _limits(settings, host, generous)
+def _limits_at(settings: BaseSettings, description: MapDescription, host: str) -> tuple[int, Delay]:
+    """Returns the concurrency and the gap of a host for all of its maps together. Raises ConfigurationError.
 
-
-def _limits(settings: BaseSettings, host: str, generous: tuple[int, Delay]) -> tuple[int, Delay]:
-    """Returns the concurrency and the gap of a host: those that a person has set, or else the `generous`
-    ones. Raises ConfigurationError."""
-    of_table = load_hosts(maps_file(settings)).get(host, HostEntry())
-    concurrency = _said(settings, "HOST_CONCURRENCY", of_table.concurrency, _number)
-    gap = _said(settings, "HOST_DELAY", of_table.gap, _gap)
-    return concurrency or generous[0], gap or generous[1]
+    Unless a person has set them, they are those of its most generous map. With a single map the host has no
+    gap, because the map has its own. Otherwise a rate set by hand could never be faster. If the map asks
+    another host, that has the gap of its single map, too. If that has no map of its own, the concurrency is
+    that of the map that asks.
+    """
+    file = maps_file(settings)
+    entry = _completed(settings, load_hosts(file).get(host, HostEntry()), _OF_HOSTS)
+    maps = maps_at(file, host)
+    gaps = [(one.gap or NO_DELAY).least for one in maps]
+    generous = Delay.of(min(gaps)) if len(gaps) > (host == description.host) else NO_DELAY
+    most = max((one.concurrency for one in maps), default=description.concurrency)
+    return entry.concurrency or most, entry.gap or generous
 
 
 def outage_limits(settings: BaseSettings) -> OutageLimits:
     """Returns when a host is probed and given up. Raises ConfigurationError, which names the settings."""
     names = ("HOST_DOWN_AFTER", "HOST_DOWN_PAUSE", "HOST_DOWN_LONGEST_PAUSE", "HOST_DOWN_PATIENCE")
-    after, pause, longest, patience = (_said(settings, name, None, float) for name in names)
+    said = [setting(settings, name) for name in names]
     try:
-        return OutageLimits(int(after), pause, longest, patience)
-    except (OverflowError, ValueError):
-        said = ", ".join(f"{name} {setting(settings, name)!r}" for name in names)
+        after, *seconds = map(float, said)
+        return OutageLimits(int(after), *seconds)
+    except (OverflowError, TypeError, ValueError):
+        shown = ", ".join(f"{name} {value!r}" for name, value in zip(names, said, strict=True))
         raise ConfigurationError(
-            f"{said} cannot be: the first is at least 1, the second above 0 and not above the third, the last"
-            " not below 0"
+            f"{shown} cannot be: the first is at least 1, the second above 0 and not above the third, the"
+            " last not below 0"
         ) from None
 
 
@@ -125,60 +138,32 @@ def user_agents(settings: BaseSettings, description: MapDescription) -> tuple[st
     return (f"{agent} (+{contact})" if contact and contact not in agent else agent,)
 
 
-def _said(settings: BaseSettings, name: str, of_map: Any, read: Callable[[Any], Any]) -> Any:
-    if of_map is not None and (settings.getpriority(name) or 0) < _COMMAND_LINE:
-        return of_map
-    value = settings[name] if name in _OF_SCRAPY else setting(settings, name)
-    try:
-        return read(_plain(value))
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"{name} {value!r} cannot be: {error}") from None
+def _completed(settings: BaseSettings, entry: _Entry, names: Mapping[str, str]) -> _Entry:
+    """Returns an entry with the values of these settings for keys that it does not have, or that the command
+    line sets. Raises ConfigurationError, which names the setting."""
+    kinds = {field.name: field.type for field in msgspec.structs.fields(entry)}
+    for key, name in names.items():
+        has_own = getattr(entry, key) is not None or (key == "delay" and entry.gap is not None)
+        value = setting(settings, name)
+        is_by_hand = (settings.getpriority(name) or 0) >= SETTINGS_PRIORITIES["cmdline"]
+        if not is_by_hand and (has_own or not value):
+            continue
+        also = {"requests_per_second": None} if key == "delay" else {}
+        try:
+            plain = _plain(value)
+            said = msgspec.convert(plain, kinds[key], strict=False) if plain else None
+            entry = msgspec.structs.replace(entry, **{key: said}, **also)
+        except (msgspec.ValidationError, ValueError) as error:
+            hint = (
+                f"; write for example {EXAMPLES[key]}" if isinstance(error, msgspec.ValidationError) else ""
+            )
+            raise ConfigurationError(f"{name} {value!r} cannot be: {error}{hint}") from None
+    return entry
 
 
 def _plain(value: Any) -> Any:
     """Returns a value as a settings file has it. On the command line and in the environment it is a text."""
-    if not isinstance(value, str):
-        return value
     try:
-        return json.loads(value)
+        return json.loads(value) if isinstance(value, str) else value
     except ValueError:
         return value
-
-
-def _gap(value: Any) -> Delay:
-    if isinstance(value, str) and value:
-        raise ValueError("write seconds, such as 0.5 or [0.2, 0.8]")
-    return NO_DELAY if not value else Delay.of(value)
-
-
-def _number(value: Any) -> int:
-    number = int(value)
-    if number < 0:
-        raise ValueError("write for example 4, or 0 for no limit")
-    return number
-
-
-def _truth(value: Any) -> bool:
-    if value not in (True, False, "True", "False", "", None):
-        raise ValueError("write True or False")
-    return value in (True, "True")
-
-
-def _hours(value: Any) -> tuple[QuietHours, ...]:
-    several = [value] if isinstance(value, str) else value or ()
-    return tuple(QuietHours.parse(one) for one in several if one)
-
-
-def _budget(value: Any) -> Budget:
-    try:
-        return msgspec.convert(value, Budget) if value else Budget()
-    except msgspec.ValidationError as error:
-        raise ValueError(f'{error}; write for example {{"requests": 20000, "bytes": "500 MB"}}') from None
-
-
-def _rate(value: str | None) -> Delay | None:
-    return parse_rate(value) if value else None
-
-
-def _size(value: Any) -> int | None:
-    return parse_size(value) if value else None

@@ -12,19 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tileharvest.errors import QueueError
 from tileharvest.politeness.lock import Lock
-from tileharvest.politeness.throttle import (
-    HORIZON,
-    REST,
-    Limit,
-    Reservation,
-    Share,
-    Spent,
-    reserve,
-    share,
-)
+from tileharvest.politeness.throttle import HORIZON, REST, Reservation, Share, Spent, reserve, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 _logger = logging.getLogger(__name__)
@@ -34,17 +25,12 @@ _PATIENCE: Final = 30.0
 process was stopped just then, or if the disk does not answer."""
 
 _TABLES: Final = """
+PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;
 CREATE TABLE IF NOT EXISTS times (host TEXT, name TEXT, at REAL NOT NULL,
     PRIMARY KEY (host, name)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS workers (host TEXT, worker TEXT, map TEXT NOT NULL, places INTEGER NOT NULL,
-    busy INTEGER NOT NULL, until REAL NOT NULL, PRIMARY KEY (host, worker)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS spent (host TEXT, map TEXT, requests INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    seconds REAL NOT NULL, PRIMARY KEY (host, map)) WITHOUT ROWID;
-"""
-_SPEND: Final = """
-INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET requests = requests + excluded.requests,
-    bytes = bytes + excluded.bytes, seconds = max(seconds, excluded.seconds)
-RETURNING requests, bytes, seconds
+CREATE TABLE IF NOT EXISTS shares (host TEXT, worker TEXT, map TEXT NOT NULL, places INTEGER NOT NULL,
+    busy INTEGER NOT NULL, requests INTEGER NOT NULL, bytes INTEGER NOT NULL, seconds REAL NOT NULL,
+    until REAL NOT NULL, PRIMARY KEY (host, worker)) WITHOUT ROWID;
 """
 
 
@@ -60,15 +46,32 @@ class SqliteThrottle:
         """Touches nothing yet."""
         self._folder = folder
         self.clock: Callable[[], float] = time.time
-        self._connection: sqlite3.Connection | None = None
-        self._lock: Lock | None = None
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
+        self._lock = None if folder is None else Lock(folder, self.process)
+        self._connection: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        self._connection = _connected(":memory:") if self._folder is None else self._opened(self._folder)
+        if self._folder is None or self._lock is None:
+            self._connection = _connected(":memory:")
+            return
+        file = self._folder / "throttle.sqlite"
+        try:
+            self._lock.take()
+            self._connection = _connected(file)
+        except (OSError, sqlite3.OperationalError) as error:
+            self._lock.drop()
+            raise QueueError(
+                f"{self._folder}, in which harvests of this machine share limits, cannot be written"
+                f" ({error}); nothing was changed; make it writable, or name another data folder"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            _logger.warning("%s cannot be read (%s); it is begun anew, and no request is lost", file, error)
+            # Another process may have deleted it first.
+            file.unlink(missing_ok=True)
+            self._connection = _connected(file)
 
     async def reserve(
-        self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
+        self, host: str, number: int, limits: Mapping[str, float], horizon: float = HORIZON
     ) -> Reservation:
         with self._transaction() as execute:
             times = dict(execute("SELECT name, at FROM times WHERE host = ?", host))
@@ -82,28 +85,30 @@ class SqliteThrottle:
         with self._transaction() as execute:
             execute(later, host, REST, self.clock() + seconds)
 
-    async def share(self, host: str, own: Share, of_map: int, of_host: int, lasts: float) -> int:
+    async def share(
+        self, host: str, own: Share, of_map: int, of_host: int, lasts: float
+    ) -> tuple[int, Spent]:
         with self._transaction() as execute:
-            now = self.clock()
-            rows = execute("SELECT worker, map, places, busy, until FROM workers WHERE host = ?", host)
-            alive = [Share(*row) for *row, until in rows if until > now and self._is_alive(row[0])]
-            for gone in {row[0] for row in rows} - {one.worker for one in alive}:
-                execute("DELETE FROM workers WHERE host = ? AND worker = ?", host, gone)
-            if not any(one.map == own.map for one in alive):
-                execute("DELETE FROM spent WHERE host = ? AND map = ?", host, own.map)
-            others = [one for one in alive if one.worker != own.worker]
-            number = share(own, others, of_map, of_host, now)
-            row = own._replace(places=max(own.places, number))
-            execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?, ?, ?, ?)", host, *row, now + lasts)
-            return number
+            now, others, runs = self.clock(), [], False
+            for _, worker, name, places, is_busy, *spent, until in execute(
+                "SELECT * FROM shares WHERE host = ?", host
+            ):
+                is_alive = until > now and self._is_alive(worker)
+                runs = runs or (is_alive and name == own.map)
+                if worker != own.worker:
+                    held = places if is_alive else 0
+                    others.append(Share(worker, name, held, bool(is_busy and is_alive), Spent(*spent)))
+            if not runs:
+                execute("DELETE FROM shares WHERE host = ? AND map = ?", host, own.map)
+                others = [one for one in others if one.map != own.map]
+            number, spent_by_others = share(own, others, of_map, of_host, now)
+            row = (own.worker, own.map, max(own.places, number), own.is_busy, *own.spent, now + lasts)
+            execute("INSERT OR REPLACE INTO shares VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", host, *row)
+            return number, spent_by_others
 
     async def leave(self, host: str, worker: str) -> None:
         with self._transaction() as execute:
-            execute("DELETE FROM workers WHERE host = ? AND worker = ?", host, worker)
-
-    async def spend(self, host: str, name: str, spent: Spent) -> Spent:
-        with self._transaction() as execute:
-            return Spent(*execute(_SPEND, host, name, *spent)[0])
+            execute("UPDATE shares SET until = 0 WHERE host = ? AND worker = ?", host, worker)
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -118,44 +123,16 @@ class SqliteThrottle:
         connection = self._connection
         if connection is None:
             raise RuntimeError("the throttle is not open")
-
-        def execute(statement: str, *values: object) -> list[Any]:
-            return connection.execute(statement, values).fetchall()
-
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield execute
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+            # A block that raises rolls back, and any other commits.
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                yield lambda statement, *values: connection.execute(statement, values).fetchall()
         except sqlite3.Error as error:
             raise QueueError(
                 f"{self._folder}/throttle.sqlite, in which harvests of this machine share limits, cannot be"
                 f" read or written ({error}); nothing was lost; make it readable and writable, then run again"
             ) from error
-
-    def _opened(self, folder: Path) -> sqlite3.Connection:
-        """Takes the lock of this process, and returns a connection to the file."""
-        file = folder / "throttle.sqlite"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = Lock(folder, self.process)
-            self._lock.take()
-            return _connected(file)
-        except (OSError, sqlite3.OperationalError) as error:
-            if self._lock is not None:
-                self._lock.drop()
-            raise QueueError(
-                f"{folder}, in which harvests of this machine share limits, cannot be written ({error});"
-                " nothing was changed; make it writable, or name another data folder"
-            ) from error
-        except sqlite3.DatabaseError as error:
-            _logger.warning("%s cannot be read (%s); it is begun anew, and no request is lost", file, error)
-            # Another process may have deleted it first.
-            file.unlink(missing_ok=True)
-            return _connected(file)
 
     def _is_alive(self, worker: str) -> bool:
         """Returns whether the process of a worker runs."""
@@ -166,5 +143,5 @@ class SqliteThrottle:
 def _connected(file: Path | str) -> sqlite3.Connection:
     # isolation_level=None: sqlite3 begins no transactions by itself.
     connection = sqlite3.connect(file, timeout=_PATIENCE, isolation_level=None)
-    connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; {_TABLES}")
+    connection.executescript(_TABLES)
     return connection

@@ -23,17 +23,6 @@ SET_BACK: Final = 60.0
 
 REST: Final = "rest"
 """The name of the time until which a host is left alone."""
-PROBE: Final = "probe"
-"""The name of the time until which another worker finds out whether a host is up again."""
-
-
-class Limit(NamedTuple):
-    """The rate of a host, or of one of its maps."""
-
-    name: str
-    spacing: float
-    """Seconds from the start of one request to the start of the next. One that is random is drawn anew for
-    each reservation, of one start."""
 
 
 class Reservation(NamedTuple):
@@ -47,6 +36,15 @@ class Reservation(NamedTuple):
     number: int
 
 
+class Spent(NamedTuple):
+    """What the run of a map has spent, in the order of a budget's parts."""
+
+    requests: int = 0
+    received_bytes: int = 0
+    seconds: float = 0.0
+    """Seconds of work. Workers work side by side, so the largest number of any worker counts."""
+
+
 class Share(NamedTuple):
     """What a worker has of the places of a host. Each request that is on the way takes a place."""
 
@@ -56,15 +54,7 @@ class Share(NamedTuple):
     """The requests that it may have on the way, or has there if these are more."""
     is_busy: bool = True
     """Whether it wants places."""
-
-
-class Spent(NamedTuple):
-    """What was spent of a budget, in the order of its parts."""
-
-    requests: int = 0
-    received_bytes: int = 0
-    seconds: float = 0.0
-    """Seconds of work. Workers work side by side, so the largest number of any worker counts."""
+    spent: Spent = Spent()
 
 
 class Throttle(Protocol):
@@ -89,7 +79,7 @@ class Throttle(Protocol):
         ...
 
     async def reserve(
-        self, host: str, number: int, limits: Sequence[Limit], horizon: float = HORIZON
+        self, host: str, number: int, limits: Mapping[str, float], horizon: float = HORIZON
     ) -> Reservation:
         """Reserves at most `number` starts, by `reserve`. While the host rests there are none."""
         ...
@@ -98,20 +88,19 @@ class Throttle(Protocol):
         """Lets nobody start at the host for these seconds. Of several rests the last one to end counts."""
         ...
 
-    async def share(self, host: str, own: Share, of_map: int, of_host: int, lasts: float) -> int:
-        """Tells what a worker has on the way (`own.places`), and returns by `share` how many requests it may
-        have on the way for the seconds that this `lasts`. Call it every second.
+    async def share(
+        self, host: str, own: Share, of_map: int, of_host: int, lasts: float
+    ) -> tuple[int, Spent]:
+        """Writes down what a worker has on the way (`own.places`) and has spent. Returns by `share` how many
+        requests it may have on the way for the seconds that this `lasts`, and what the other workers of its
+        map have spent. Call it every second.
 
         The first worker of a map begins the map's run: what was spent before is forgotten.
         """
         ...
 
     async def leave(self, host: str, worker: str) -> None:
-        """Gives back the share of a worker that has ended."""
-        ...
-
-    async def spend(self, host: str, name: str, spent: Spent) -> Spent:
-        """Adds to what the run of a map at its host has spent, and returns the sums of all workers."""
+        """Gives back the places of a worker that has ended. What it has spent counts until the run ends."""
         ...
 
     async def close(self) -> None:
@@ -120,43 +109,50 @@ class Throttle(Protocol):
 
 
 def reserve(
-    times: Mapping[str, float], limits: Sequence[Limit], number: int, now: float, horizon: float = HORIZON
+    times: Mapping[str, float], limits: Mapping[str, float], number: int, now: float, horizon: float = HORIZON
 ) -> tuple[Reservation, dict[str, float]]:
     """Returns a reservation of at most `number` starts, and the times that have changed with it.
 
-    `times` has by limit its last start, and when the rest ends. This is GCRA without bursts: the gap is read
-    when the next start is reserved, so that another rate counts at once. Nothing is reserved further ahead
-    than the horizon: a last start much later was written before the clock was set back, and is moved. The
-    number is 1 if limits differ, as the starts of the slower one would make others of the faster one wait.
+    `limits` has the least seconds between two starts, by the names of the host's limit and of the map's.
+    `times` has by limit its last start, and when the rest ends. This is GCRA without bursts: the spacing is
+    read when the next start is reserved, so that another rate counts at once. Nothing is reserved further
+    ahead than the horizon: a last start much later was written before the clock was set back, and is moved.
+    The number is 1 if limits differ, as the starts of the slower one would make others of the faster one
+    wait.
     """
-    last = {one.name: min(times.get(one.name, -inf), now + SET_BACK) for one in limits}
+    last = {name: min(times.get(name, -inf), now + SET_BACK) for name in limits}
     rest = times.get(REST, -inf)
-    start = max([now, *(last[one.name] + one.spacing for one in limits)])
+    start = max([now, *(last[name] + spacing for name, spacing in limits.items())])
     start = max(start, rest if rest <= now + LONGEST else now)
-    spacing = max((one.spacing for one in limits), default=0.0)
+    spacing = max(limits.values(), default=0.0)
     if start > now + horizon or number < 1:
         return Reservation(start, spacing, 0), {name: at for name, at in last.items() if at > now}
-    if spacing:
-        is_even = all(one.spacing == spacing for one in limits)
+    if len(set(limits.values())) > 1:
+        number = 1
+    elif spacing:
         # A billionth is added, because sums of floating-point starts are not exact.
-        number = min(number, 1 + floor((now + horizon - start) / spacing + 1e-9)) if is_even else 1
+        number = min(number, 1 + floor((now + horizon - start) / spacing + 1e-9))
     return Reservation(start, spacing, number), dict.fromkeys(last, start + (number - 1) * spacing)
 
 
-def share(own: Share, others: Sequence[Share], of_map: int, of_host: int, now: float) -> int:
+def share(own: Share, others: Sequence[Share], of_map: int, of_host: int, now: float) -> tuple[int, Spent]:
     """Returns how many requests a worker may have on the way: its part of the places of its map, and of
-    those of the host. A worker that is not busy gets none."""
-    mates = [other for other in others if other.map == own.map]
-    return max(0, min(_part(own, mates, of_map, now), _part(own, others, of_host, now))) if own.is_busy else 0
-
-
-def _part(own: Share, others: Sequence[Share], places: int, now: float) -> int:
-    """Returns the number of places, divided by the busy workers, as far as the others have left places.
+    those of the host. A worker that is not busy gets none. Returns also what the others of the map have
+    spent.
 
     What remains when places are divided goes to some workers, to others after each `TURN`. Workers hold what
     they were given last until they ask again, or are gone. So all together never have more than there are.
     """
-    workers = sorted([own.worker, *(other.worker for other in others if other.is_busy)])
-    part, remainder = divmod(places, len(workers))
-    rank = (workers.index(own.worker) + int(now / TURN)) % len(workers)
-    return min(part + (rank < remainder), places - sum(other.places for other in others))
+    mates = [other for other in others if other.map == own.map]
+    parts = []
+    for places, workers in ((of_map, mates), (of_host, others)):
+        names = sorted([own.worker, *(one.worker for one in workers if one.is_busy)])
+        part, remainder = divmod(places, len(names))
+        rank = (names.index(own.worker) + int(now / TURN)) % len(names)
+        parts.append(min(part + (rank < remainder), places - sum(one.places for one in workers)))
+    spent = [other.spent for other in mates]
+    return (max(0, min(parts)) if own.is_busy else 0), Spent(
+        sum(one.requests for one in spent),
+        sum(one.received_bytes for one in spent),
+        max((one.seconds for one in spent), default=0.0),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -22,18 +21,14 @@ class HeldError(Exception):
 
 
 class HoldReason(StrEnum):
-    """Why requests are held back."""
+    """Why requests are held back: a person has paused the map, these are its quiet hours, its host does not
+    answer, or has asked to be left alone for a while, or a budget is spent."""
 
     PAUSED = "paused"
-    """A person has paused the map."""
     QUIET = "quiet"
-    """These are the map's quiet hours."""
     DOWN = "down"
-    """The host does not answer."""
     RESTING = "resting"
-    """The host has asked to be left alone for a while."""
     SPENT = "spent"
-    """A budget is spent; the crawl is about to end."""
 
 
 class Hold(NamedTuple):
@@ -44,8 +39,7 @@ class Hold(NamedTuple):
     """When it ends, in seconds since 1970. None if nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(NamedTuple):
     """Something for which a crawl waits. Times are seconds on the clock of the event loop."""
 
     what: str
@@ -54,37 +48,21 @@ class Wait:
     until: float | None = None
     """When the wait ends at the latest. None if nobody knows."""
 
-    def is_long(self, now: float) -> bool:
-        """Returns whether the wait has lasted long enough for a person to hear of it."""
-        return now - self.since >= WORTH_A_WORD
-
-    def until_in_words(self, now: float, moment: datetime) -> str | None:
-        """Returns until when the wait lasts at the latest, such as `17:20:31 UTC`, with the day unless that
-        is today. `moment` is the present time in the zone of the reader."""
-        if self.until is None:
-            return None
-        end = moment + timedelta(seconds=max(0.0, self.until - now))
-        return f"{end:%H:%M:%S %Z}" if end.date() == moment.date() else f"{end:%Y-%m-%d %H:%M:%S %Z}"
-
     def in_words(self, now: float, moment: datetime) -> str:
-        """Returns the line for a person."""
-        return waiting_for(self.what, self.until_in_words(now, moment))
-
-
-def waiting_for(what: str, until: str | None) -> str:
-    """Returns the line for a person that says for what a crawl waits, and until when. `until` is None if
-    nobody knows."""
-    return f"waiting for {what}" + (f", until {until}" if until else "; no end is known")
+        """Returns the line for a person, such as `waiting for a site to answer, until 17:20:31 UTC`, with the
+        day unless that is today. `moment` is the present time in the zone of the reader."""
+        if self.until is None:
+            return f"waiting for {self.what}; no end is known"
+        end = moment + timedelta(seconds=max(0.0, self.until - now))
+        day = "" if end.date() == moment.date() else f"{end:%Y-%m-%d} "
+        return f"waiting for {self.what}, until {day}{end:%H:%M:%S %Z}"
 
 
 @contextmanager
-def noted(
-    waits: list[Wait], what: str, seconds: float | None = None, *, since: float | None = None
-) -> Iterator[None]:
-    """Adds a wait to these while the block runs. `seconds` is the length of the wait from now on, if it is
-    known. `since` is its beginning, unless that is now."""
+def noted(waits: list[Wait], what: str, seconds: float | None = None) -> Iterator[None]:
+    """Adds a wait to these while the block runs. `seconds` is its length, if that is known."""
     now = asyncio.get_running_loop().time()
-    wait = Wait(what, now if since is None else since, None if seconds is None else now + seconds)
+    wait = Wait(what, now, None if seconds is None else now + seconds)
     waits.append(wait)
     try:
         yield

@@ -149,7 +149,7 @@ class CrawlContext:
         held = self.throttle.held if self.throttle is not None else None
         if self.is_ending or (held is not None and held.reason in (HoldReason.PAUSED, HoldReason.QUIET)):
             return None
-        return next((wait for wait in self._waits() if wait.is_long(now)), None)
+        return next((wait for wait in self._waits() if now - wait.since >= WORTH_A_WORD), None)
 
     def say_wait(self) -> None:
         """Logs what holds the crawl up, once for each wait."""

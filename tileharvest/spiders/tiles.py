@@ -22,8 +22,8 @@ from tileharvest.history.site_files import SiteFile
 from tileharvest.importers.published_tree import PublishedTree
 from tileharvest.importers.repository import SILENCE
 from tileharvest.maps.settings import data_folder
-from tileharvest.politeness.limits import budget_of_run
 from tileharvest.politeness.probe import probe_politely
+from tileharvest.politeness.rules import budget_of_run
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel

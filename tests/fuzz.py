@@ -7,7 +7,7 @@ ones each time.
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Final
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -35,11 +35,6 @@ def damaged(draw: st.DrawFn, bodies: list[bytes]) -> bytes:
         between = draw(st.one_of(st.binary(max_size=8), st.just(body[start:end] * 2), st.just(b"\xff" * 4)))
         body = body[:start] + between + body[end:]
     return body
-
-
-def nested(open_: str, close: str, inner: str = "1") -> Any:
-    """Draws a text with up to 5,000 nested brackets."""
-    return st.integers(1, 5_000).map(lambda deep: open_ * deep + inner + close * deep)
 
 
 def assert_told(error: Exception) -> None:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import scrapy.commands
 from scrapy.settings import default_settings
@@ -43,24 +43,13 @@ _LOADED: Final = (
     "__main__",
     "aiohttp.web",
     "obstore.store",
-    "PIL.BmpImagePlugin",
-    "PIL.GifImagePlugin",
     "PIL.ImageDraw",
-    "PIL.ImageFont",
-    "PIL.JpegImagePlugin",
-    "PIL.PngImagePlugin",
-    "platformdirs.unix",
     "prometheus_client",
     "scrapy.cmdline",
-    "scrapy.core.downloader.handlers.datauri",
-    "scrapy.core.downloader.handlers.file",
-    "scrapy.core.downloader.handlers.ftp",
     "scrapy.core.downloader.handlers.http11",
-    "scrapy.core.downloader.handlers.s3",
     "scrapy.core.engine",
     "scrapy.logformatter",
     "scrapy.statscollectors",
-    "scrapy.utils.engine",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite",
     "uvloop",
@@ -73,7 +62,7 @@ _DIE_WITH_PARENT: Final = 1
 """`PR_SET_PDEATHSIG` of Linux' prctl: the signal that a process gets when its parent ends."""
 
 
-class ForkedProcess:
+class Forked:
     """A forked process, with the methods of `subprocess.Popen` that tests use."""
 
     def __init__(
@@ -81,20 +70,25 @@ class ForkedProcess:
         module: str,
         arguments: Sequence[str],
         environment: Mapping[str, str],
-        output: AnyConnection,
-        errors: AnyConnection,
+        log: Path | None = None,
     ) -> None:
-        """Runs `python -m MODULE ARGUMENTS` with this environment and no other variables. Its output goes to
-        the two connections, which stay open here."""
+        """Runs `python -m MODULE ARGUMENTS` with this environment and no other variables. Its output is read
+        as text from `stdout` and `stderr`, or goes into the file `log`."""
         self.args = (module, *arguments)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(_wanted())
+        pipes = [multiprocessing.Pipe(duplex=False) for _ in range(0 if log else 2)]
+        outputs = [log, log] if log else [writer for _, writer in pipes]
         self._process = context.Process(
-            target=_run, args=(module, list(arguments), dict(environment), output, errors)
+            target=_run, args=(module, list(arguments), dict(environment), *outputs)
         )
         self._process.start()
         assert self._process.pid is not None
         self.pid = self._process.pid
+        if not log:
+            self.stdout, self.stderr = (_text_of(reader) for reader, _ in pipes)
+            for _, writer in pipes:
+                writer.close()
 
     def poll(self) -> int | None:
         """Returns the exit status, or None while the process runs. If a signal ended the process, the status
@@ -126,15 +120,6 @@ class ForkedProcess:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
-
-class Forked(ForkedProcess):
-    """A forked process whose output is read as text."""
-
-    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
-        with _Pipe() as output, _Pipe() as errors:
-            super().__init__(module, arguments, environment, output.writer, errors.writer)
-            self.stdout, self.stderr = output.opened(), errors.opened()
-
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Returns what the process still writes until its end, to stdout and to stderr. After `timeout`
         seconds it kills the process and raises TimeoutExpired."""
@@ -154,21 +139,9 @@ class Forked(ForkedProcess):
         self.stderr.close()
 
 
-class _Pipe:
-    """A pipe for text from a process. Ends that were not handed on are closed when the block ends."""
-
-    def __init__(self) -> None:
-        self._reader, self.writer = multiprocessing.Pipe(duplex=False)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._reader.close()
-        self.writer.close()
-
-    def opened(self) -> TextIO:
-        return os.fdopen(os.dup(self._reader.fileno()), encoding="utf-8")
+def _text_of(reader: AnyConnection) -> TextIO:
+    with reader:
+        return os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
 
 
 @cache
@@ -194,14 +167,18 @@ def _run(
     module: str,
     arguments: list[str],
     environment: dict[str, str],
-    output: AnyConnection,
-    errors: AnyConnection,
+    output: AnyConnection | Path,
+    errors: AnyConnection | Path,
 ) -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-    for number, connection in ((1, output), (2, errors)):
-        os.dup2(connection.fileno(), number)
-    for connection in {output, errors}:
-        connection.close()
+    for number, place in ((1, output), (2, errors)):
+        if isinstance(place, Path):
+            opened = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(opened, number)
+            os.close(opened)
+        else:
+            os.dup2(place.fileno(), number)
+            place.close()
     os.chdir(ROOT)
     os.environ.clear()
     os.environ.update(environment)

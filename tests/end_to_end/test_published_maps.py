@@ -266,24 +266,22 @@ def test_on_squaremaps_own_server_an_empty_answer_is_a_missing_tile(
 
 
 def test_bluemaps_own_server_is_asked_by_get_alone(
-    shared_maps: Path, project: Project, tmp_path: Path
+    shared_maps: Path, project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
 ) -> None:
     """It answers HEAD with a body, and does not tell what has changed: each image is fetched, and compared by
     its bytes."""
     site = publish(shared_maps, LABYRINTH, 1, tmp_path / "site")
-    with bluemap.own_server(site) as server:
-        project.add_map("bluemap", server.url, walk="full")
-        for day, number in ((DAY, 1), (NEXT_DAY, 2)):
-            publish(shared_maps, LABYRINTH, number, site)
-            log = project.crawl("bluemap", day, spider="bluemap").stderr
-            assert log.count(LEFT_ALONE) == 1
-            assert latest(project) == LABYRINTH.rendering(site).images()
-        assert {method for method, *_ in server.asked} == {"GET"}
-        statuses = {status for _, path, status in server.asked if "/tiles/" in path}
-        assert statuses == {200, 204}
-        assert not any("/tiles/0/" in path for _, path, _ in server.asked)
-        words = Counter(project.outcomes().values())
-        assert words.keys() == {"nMod", "upd", "404"}
+    server = misbehaving(site)
+    server.rule_for_all = bluemap.own_server(site)
+    project.add_map("bluemap", server.url, walk="full")
+    for day, number in ((DAY, 1), (NEXT_DAY, 2)):
+        publish(shared_maps, LABYRINTH, number, site)
+        log = project.crawl("bluemap", day, spider="bluemap").stderr
+        assert log.count(LEFT_ALONE) == 1
+        assert latest(project) == LABYRINTH.rendering(site).images()
+    assert {one.method for one in server.received} == {"GET"}
+    assert not any("/tiles/0/" in one.path for one in server.received)
+    assert set(project.outcomes().values()) == {"nMod", "upd", "404"}
 
 
 def tile_of_dynmap(site: Path, name: str) -> Path:

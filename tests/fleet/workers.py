@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
 import time
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tests.end_to_end.forking import ROOT, ForkedProcess
+from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import Project
 from tileharvest.queue.redis.queue import RedisQueue
 
@@ -33,7 +31,7 @@ _LOOK: Final = 0.01
 class Worker:
     """One `scrapy crawl`."""
 
-    def __init__(self, process: ForkedProcess | subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: Forked | subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
         self._log = log
 
@@ -113,18 +111,16 @@ class Fleet:
         words = [*command, *([] if day is None else ["-a", f"day={day}"]), *options, *arguments]
         places = self.project.environment
         places |= {"REDIS_URL": self.redis_url or "", "DATABASE_URL": self.database_url}
-        with Connection(os.open(log, os.O_WRONLY | os.O_CREAT), readable=False) as file:
-            process = (
-                ForkedProcess("scrapy", words, places, file, file)
-                if environment is None
-                else subprocess.Popen(
-                    [sys.executable, "-m", "scrapy", *words],
-                    cwd=ROOT,
-                    env={**places, **environment},
-                    stdout=file.fileno(),
-                    stderr=file.fileno(),
+        log.touch()
+        process: Forked | subprocess.Popen[bytes]
+        if environment is None:
+            process = Forked("scrapy", words, places, log)
+        else:
+            command = [sys.executable, "-m", "scrapy", *words]
+            with log.open("ab") as file:
+                process = subprocess.Popen(
+                    command, cwd=ROOT, env={**places, **environment}, stdout=file, stderr=file
                 )
-            )
         worker = Worker(process, log)
         self.workers.append(worker)
         return worker

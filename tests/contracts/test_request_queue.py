@@ -40,14 +40,6 @@ def test_a_higher_priority_goes_before_a_slot_with_fewer_under_way(queue: Driven
     assert queue.bodies(1, under_way={"a": 9}) == ["a"]
 
 
-def test_nothing_is_taken_from_a_slot_that_is_full(queue: Driven) -> None:
-    queue.tell(entry("a", 1, slot="a"), entry("b", slot="b"))
-    assert queue.bodies(full=frozenset("a")) == ["b"]
-    assert queue.tell().has_more
-    assert queue.bodies() == ["a"]
-    assert not queue.tell().has_more
-
-
 def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
     queue.tell(Entry(b"\x00\xff", DAY, None, -(2**40), slot="höst/1"))
     (lease,) = queue.lease()

@@ -19,7 +19,7 @@ class Step(NamedTuple):
     before: bool
     """True: the kill comes before the call. False: after it."""
     is_meant: Callable[..., bool] = lambda *_, **__: True
-    """Returns whether a call with these arguments counts."""
+    """Returns whether a call with these arguments counts. It is asked at the moment of the kill."""
 
 
 def kill_at(step: Step, passes: int) -> None:
@@ -27,13 +27,16 @@ def kill_at(step: Step, passes: int) -> None:
     original: Callable[..., Any] = getattr(step.owner, step.function)
     calls = count()
 
+    def kill_if_last(*arguments: Any, **keywords: Any) -> None:
+        if step.is_meant(*arguments, **keywords) and next(calls) == passes:
+            os.kill(os.getpid(), signal.SIGKILL)
+
     def killing(*arguments: Any, **keywords: Any) -> Any:
-        last = step.is_meant(*arguments, **keywords) and next(calls) == passes
-        if last and step.before:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if step.before:
+            kill_if_last(*arguments, **keywords)
         result = original(*arguments, **keywords)
-        if last:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if not step.before:
+            kill_if_last(*arguments, **keywords)
         return result
 
     setattr(step.owner, step.function, killing)

@@ -60,10 +60,9 @@ class Driven:
         return self.run(self.queue.exchange(pushed, ends or (), Demand(0, list(self.held)), now))
 
     def lease(
-        self, number: int = 100, now: float = 0.0, *, full: frozenset[str] = frozenset(), **fields: Any
+        self, number: int = 100, now: float = 0.0, under_way: Mapping[str, int] | None = None
     ) -> list[Lease]:
-        under_way: Mapping[str, int] = fields.get("under_way", {})
-        wanted = Demand(number, list(self.held), under_way, full)
+        wanted = Demand(number, list(self.held), under_way or {})
         leases = list(self.run(self.queue.exchange((), (), wanted, now)).leases)
         self.held.update((one.id, one) for one in leases)
         return leases

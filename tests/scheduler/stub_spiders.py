@@ -16,8 +16,9 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.errors import QueueError
+from tileharvest.errors import BudgetError, QueueError
 from tileharvest.queue.segments import Segment
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import scheduler_of
 
@@ -76,29 +77,11 @@ class NamelessSpider(StubSpider):
             yield found
 
 
-class ClosingSpider(StubSpider):
-    """Logs each time that its scheduler, once it is being closed, asks the queue for more."""
-
-    def parse(self, response: Response) -> Iterator[Any]:
-        scheduler = scheduler_of(self.crawler)
-        assert scheduler is not None
-        close, exchange, closing = scheduler.close, scheduler.queue.exchange, list[str]()
-
-        def closes(reason: str) -> Any:
-            closing.append(reason)
-            return close(reason)
-
-        async def exchanges(pushed: Any, ended: Any, wanted: Any, now: float) -> Any:
-            if closing and wanted is not None and wanted.number:
-                self.logger.info("asks while it is closed")
-            return await exchange(pushed, ended, wanted, now)
-
-        scheduler.close, scheduler.queue.exchange = closes, exchanges
-        yield from super().parse(response)
-
-
 class FailingQueueSpider(StubSpider):
-    """Its queue fails once, when it is to take the links of the first page. The page ends after that."""
+    """Its queue fails once, when it is to take the links of the first page. The page ends after that. With
+    the argument `ends` a budget has ended the crawl by then, which keeps all results."""
+
+    ends = ""
 
     async def parse(self, response: Response) -> AsyncIterator[Any]:
         scheduler, failed = scheduler_of(self.crawler), asyncio.Event()
@@ -107,6 +90,8 @@ class FailingQueueSpider(StubSpider):
 
         async def fail(*_: Any) -> Any:
             scheduler.queue.exchange = exchange
+            if self.ends:
+                crawl_of(self.crawler).end(BudgetError("all is spent", "budget"))
             failed.set()
             raise QueueError("the disk is full")
 

@@ -1,8 +1,10 @@
-"""Where requests wait, and at which pace they are made, as the settings and the map's description say."""
+"""Where requests wait, as the settings and the spider say, and beside whom a worker must not work."""
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,18 +12,17 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
+from tileharvest.queue.port import Worker
 from tileharvest.queue.settings import QueueKind, queue_kind
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.settings import arguments_of, queue_name, scheduling_for
+from tileharvest.scheduler.settings import arguments_of, queue_for, queue_name, refuse_company
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from tileharvest.scheduler.settings import Scheduling
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
@@ -41,7 +42,8 @@ def settings(tmp_path: Path) -> Settings:
     return found
 
 
-def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -> Scheduling:
+def queue_file(settings: Settings, *, harvests: bool = True, **arguments: str) -> Path | None:
+    """Returns the file of the queue of a crawl, or None if it is in memory."""
     crawler = Crawler(Spider, settings)
     crawler.crawling = True
     crawler.spider = Spider("stub", **arguments)
@@ -49,7 +51,8 @@ def scheduling(settings: Settings, *, harvests: bool = True, **arguments: str) -
     if harvests:
         crawl.harvest = harvest_for(settings, {"map": "m", **arguments})
         crawl.rules = rules_for(settings, crawl.harvest.description)
-    return scheduling_for(crawler)
+    found: Path | None = queue_for(crawler)[0]._file  # type: ignore[attr-defined]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -73,20 +76,19 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
 ) -> None:
     settings.set("SCHEDULER_QUEUE", "rabbit")
     with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
-        scheduling(settings)
+        queue_file(settings)
     assert not (tmp_path / "data").exists()
 
 
 def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
     settings.set("REDIS_URL", REDIS)
-    assert scheduling(settings, dry="1").queue._file is None
+    assert queue_file(settings, dry="1") is None
 
 
 def test_a_tool_of_scrapys_leaves_the_queue_alone(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.set("REDIS_URL", REDIS)
-    assert not scheduling(settings, harvests=False).is_tool
 
     async def start(spider: Spider) -> AsyncIterator[Any]:
         for request in ():
@@ -95,8 +97,7 @@ def test_a_tool_of_scrapys_leaves_the_queue_alone(
     # As `scrapy parse` does with any spider.
     start.__module__ = "scrapy.commands.parse"
     monkeypatch.setattr(Spider, "start", start)
-    found = scheduling(settings, harvests=False)
-    assert (found.is_tool, found.queue._file) == (True, None)
+    assert queue_file(settings, harvests=False) is None
 
 
 class ForeignSpider(Spider):
@@ -104,17 +105,14 @@ class ForeignSpider(Spider):
 
     name = "stub"
     segment = "sports"
-    stay = "forever"
-    fresh = "fish"
-    dry = True
+    dry = "1"
 
 
-def test_a_spiders_own_attributes_are_no_arguments(settings: Settings) -> None:
+def test_what_a_spiders_class_has_is_not_an_argument(settings: Settings) -> None:
     crawler = Crawler(ForeignSpider, settings)
     crawler.spider, crawler.crawling = ForeignSpider(), True
-    found = scheduling_for(crawler)
-    assert (found.stay, found.fresh) == (False, False)
-    assert found.queue._file is not None
+    queue: Any = queue_for(crawler)[0]
+    assert queue._file is not None
 
 
 def named(settings: Settings, spider: Spider) -> str:
@@ -145,3 +143,37 @@ def test_addresses_that_a_spider_makes_of_its_arguments_name_the_queue(settings:
 def test_a_name_of_the_projects_own_is_taken_as_it_is(settings: Settings) -> None:
     settings.set("QUEUE_NAME", "shared by {bot}")
     assert named(settings, Spider("quotes", tag="humor")) == "shared by tileharvest"
+
+
+OWN = Worker(socket.gethostname(), "here", os.getpid(), "2026-11-20", 0.0)
+BESIDE = Worker("box-1", "here", 7, "2026-11-20", 0.0)
+ELSEWHERE = Worker("box-2", "there", 8, "2026-11-20", 0.0)
+EARLIER = Worker("box-1", "here", 9, "2026-11-19", 0.0)
+
+
+def refused(*others: Worker, is_fresh: bool = False, is_history_local: bool = False) -> None:
+    refuse_company([OWN, *others], "2026-11-20", is_fresh=is_fresh, is_history_local=is_history_local)
+
+
+@pytest.mark.parametrize(
+    ("other", "how", "said"),
+    [
+        (EARLIER, {}, r"the crawl of 2026-11-19 is still under way at box-1 \(pid 9\); nothing was asked"),
+        (BESIDE, {"is_fresh": True}, r"cannot start afresh while others work on it: box-1 \(pid 7\)"),
+        (
+            ELSEWHERE,
+            {"is_history_local": True},
+            r"box-2 \(pid 8\) on another one works on the same queue.*DATABASE_URL=postgresql\+psycopg://",
+        ),
+    ],
+    ids=["another segment", "afresh", "a history in a file of another machine"],
+)
+def test_a_worker_that_must_not_join_is_refused(other: Worker, how: dict[str, Any], said: str) -> None:
+    with pytest.raises(QueueError, match=said):
+        refused(other, **how)
+
+
+def test_others_may_join() -> None:
+    refused(BESIDE, ELSEWHERE)
+    refused(BESIDE, is_history_local=True)
+    refused(is_fresh=True, is_history_local=True)

@@ -88,8 +88,6 @@ class Demand:
     under_way: Mapping[str, int] = field(default_factory=dict)
     """How many requests of a slot the worker has under way or ahead. Of several requests with the same
     priority, one whose slot has the fewest is leased first."""
-    full: frozenset[str] = frozenset()
-    """The slots of which nothing more is leased now."""
 
 
 @dataclass(frozen=True, slots=True)

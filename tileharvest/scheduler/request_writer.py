@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from math import isfinite
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,7 @@ from scrapy.http import FormRequest, JsonRequest
 from scrapy.utils.request import request_from_dict
 
 from tileharvest.queue.codec import NOT_BEFORE, VERSION, CodecError, QueuedRequest, decode, encode
-from tileharvest.scheduler.leases import LEASE, Errback
+from tileharvest.scheduler.leases import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -29,10 +28,6 @@ _OF_THE_MOMENT: Final = frozenset({LEASE, NOT_BEFORE, "download_latency"})
 _NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
 """Keys of `Request.to_dict` that are not written. The kind says the class, and `dumps_kwargs` has done its
 work when a JsonRequest was made."""
-
-
-class UnknownCallbackError(CodecError):
-    """A request names a callback that its spider does not have, or has no more."""
 
 
 class RequestWriter:
@@ -58,8 +53,6 @@ class RequestWriter:
         if self._classes.get(kind) is not type(request):
             raise CodecError(f"its class is {kind}, and none of {_listed(self._classes)}")
         callback, errback = request.callback, request.errback
-        if isinstance(errback, Errback):
-            errback = errback.own
         for field, method in (("callback", callback), ("errback", errback)):
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
                 raise CodecError(f"its {field} {method!r} is not a method of the spider")
@@ -69,9 +62,6 @@ class RequestWriter:
         found["headers"] = _as_text(found["headers"]) if found["headers"] else ()
         for name in _NOT_WRITTEN:
             found.pop(name, None)
-        if found["encoding"] == "utf-8":
-            # msgspec leaves out a default text only if it is the same object.
-            del found["encoding"]
         return encode(QueuedRequest(version=VERSION, kind=kind, **found))
 
     def read(self, body: bytes) -> Request:
@@ -81,8 +71,7 @@ class RequestWriter:
             raise _unreadable(f"class '{queued.kind}' is not allowed, only {_listed(self._classes)}")
         for field, name in (("callback", queued.callback), ("errback", queued.errback)):
             if name is not None and name not in self._callbacks:
-                problem = f"{field} '{name}' is not a method of the spider; nothing of it was run"
-                raise UnknownCallbackError(f"a queued request cannot be made: {problem}")
+                raise _unreadable(f"{field} '{name}' is not a method of the spider")
         found = msgspec.structs.asdict(queued)
         found["_class"] = self._classes[queued.kind]
         try:
@@ -110,17 +99,6 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
                 if name not in of_spider and not (name.startswith("__") and name.endswith("__"))
             )
     return found
-
-
-def mistake_in(request: Request) -> str | None:
-    """Returns in words what is wrong with the request's `not_before`, or with its priority. Returns None if
-    nothing is. A mistake would make a queue fail."""
-    due = request.meta.get(NOT_BEFORE)
-    if due is not None and (type(due) not in (int, float) or not isfinite(due)):
-        return f"meta['{NOT_BEFORE}'] {due!r} is not a time: give seconds since 1970"
-    if not -(2**63) <= request.priority < 2**63:
-        return f"priority {request.priority} cannot be kept: it has more than 64 bits"
-    return None
 
 
 def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:

@@ -11,41 +11,45 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from itertools import count
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from scrapy import Spider, signals
 from scrapy.core.scheduler import BaseScheduler
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.exceptions import CloseSpider
 from scrapy.utils.asyncio import is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, counted
+from tileharvest.maps.settings import setting, switch
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.port import Counts, Demand, End, Entry, Exchanged, Failure
-from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.scheduler.fingerprint import filtered_by
-from tileharvest.scheduler.leases import LEASE, Errback, Handed, LeaseMiddleware
-from tileharvest.scheduler.memory import RequestMemory
-from tileharvest.scheduler.open_queue import open_queue
-from tileharvest.scheduler.request_writer import RequestWriter, UnknownCallbackError, mistake_in
-from tileharvest.scheduler.settings import scheduling_for, without_effect
+from tileharvest.scheduler.leases import LEASE, Handed, LeaseMiddleware
+from tileharvest.scheduler.request_writer import RequestWriter
+from tileharvest.scheduler.settings import open_queue, own_arguments, queue_for, without_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
 
     from tileharvest.queue.port import Lease
-    from tileharvest.scheduler.settings import Scheduling
 
 _logger = logging.getLogger(__name__)
 
 LOOK: Final = 1.0
 """Seconds between two looks for a person's orders, and for what others have pushed or lost."""
+
+_ENOUGH: Final = 16
+"""Requests at the same time if Scrapy's CONCURRENT_REQUESTS sets no limit."""
 
 
 class Scheduler(BaseScheduler):
@@ -60,16 +64,28 @@ class Scheduler(BaseScheduler):
     tells them to the queue, in their order.
     """
 
-    def __init__(self, crawler: Crawler, scheduling: Scheduling) -> None:
-        spider = crawler.spider
+    def __init__(self, crawler: Crawler) -> None:
+        settings, spider = crawler.settings, crawler.spider
         assert spider is not None
         self._crawler = crawler
-        self._scheduling = scheduling
-        self.queue, self.segment = scheduling.queue, scheduling.segment
+        self.queue, self.segment = queue_for(crawler)
         """The queue, which may be asked for more while `is_open`, and the segment of all requests."""
         self._crawl = crawl_of(crawler)
+        self._ahead = (settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2
+        """The most requests that are leased before the engine asks for them: half of those that are under
+        way. So the engine need not wait for each one, and what is urgent waits for a few others at most."""
+        self._filters = load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter
+        """Whether a request that was seen in its segment is dropped."""
+        self._is_tool = self._crawl.is_tool
+        """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
+        callback only after it has enqueued them."""
+        self._stays = switch(own_arguments(spider), "stay", "a spider that waits for requests")
         self._writer = RequestWriter(spider)
-        self._memory = RequestMemory()
+        self._memory: list[tuple[float, int, int, Request]] = []
+        """The requests that JSON cannot hold, which are lost when the process ends. A heap: the time before
+        which it is not offered, in seconds since 1970 or 0; the negative priority; a number; the request."""
+        self._seen: set[bytes] = set()
+        """The fingerprints of requests that only this process remembers."""
         self.is_open = False
         """Whether the queue is open."""
         self._is_started = False
@@ -116,7 +132,7 @@ class Scheduler(BaseScheduler):
                 " {'tileharvest.TileHarvest': 300}, or SPIDER_MIDDLEWARES ="
                 " {'tileharvest.scheduler.LeaseMiddleware': 10}"
             )
-        scheduler = middleware.scheduler = cls(crawler, scheduling_for(crawler))
+        scheduler = middleware.scheduler = cls(crawler)
         return scheduler
 
     # What Scrapy calls
@@ -136,7 +152,6 @@ class Scheduler(BaseScheduler):
         `request_dropped` is sent then. A request that cannot be written waits in memory.
         """
         if request is self._waking:
-            self._waking = None
             return True
         origin = self.handed(request)
         is_queued = self._enqueue(request)
@@ -161,8 +176,12 @@ class Scheduler(BaseScheduler):
         if not self.is_open or self._crawl.is_ending:
             return False
         is_any_here = self._ready or self._pushed or self._memory
-        is_any = is_any_here or self._answer.has_more or self._answer.elsewhere or self._scheduling.stay
+        is_any = is_any_here or self._answer.has_more or self._answer.elsewhere or self._stays
         return bool(is_any) or self._stays_for(self._answer.next_due)
+
+    def crawl(self, request: Request) -> None:
+        """Gives a request to the engine, which enqueues it at once."""
+        self._crawler.engine.crawl(request)
 
     # The ends of leases
 
@@ -230,7 +249,7 @@ class Scheduler(BaseScheduler):
         if named := without_effect(self._crawler.settings):
             _logger.info("no effect under this scheduler, which has its own queue: %s", ", ".join(named))
         try:
-            controls = await open_queue(self._scheduling)
+            controls = await open_queue(self.queue, self.segment, self._crawler)
             # An order to stop from before is not meant for this crawl.
             self._stop_before = controls.stop
             self._hear(controls)
@@ -262,8 +281,6 @@ class Scheduler(BaseScheduler):
 
     async def _close(self) -> None:
         self._nothing_waits.set()
-        if not self.is_open:
-            return
         if self._looking is not None:
             await cancel(self._looking)
         if self._timer is not None:
@@ -274,58 +291,72 @@ class Scheduler(BaseScheduler):
             )
         try:
             await self.told()
-            for _, _, lease, _ in self._ready:
-                self._end(lease, "release")
-            self._ready.clear()
-            # Scrapy has ended these requests in a way that it tells nobody of.
-            for handed in list(self._handed.values()):
-                self.through(handed)
-            if self._pushed or self._ended:
-                entries = [entry for entry, _ in self._pushed]
-                await self.queue.exchange(entries, self._ended, None, time.time())
-            counts = await self.queue.counts(self.segment, time.time())
-            self.left_nothing = not counts.left and not lost
-            for name, value in counts.as_plain().items():
-                self._crawler.stats.set_value(f"scheduler/{name}", value)
+            if self.is_open:
+                await self._tell_the_rest()
+                counts = await self.queue.counts(self.segment, time.time())
+                self.left_nothing = not counts.left and not lost
+                for name, value in counts.as_plain().items():
+                    self._crawler.stats.set_value(f"scheduler/{name}", value)
         except QueueError as error:
             self._crawl.end(error)
         finally:
             self.is_open = False
             await self.queue.close()
 
+    async def _tell_the_rest(self) -> None:
+        for _, _, lease, _ in self._ready:
+            self._end(lease, "release")
+        self._ready.clear()
+        # Scrapy has ended these requests in a way that it tells nobody of.
+        for handed in list(self._handed.values()):
+            self.through(handed)
+        if self._pushed or self._ended:
+            entries = [entry for entry, _ in self._pushed]
+            await self.queue.exchange(entries, self._ended, None, time.time())
+
     # From requests to entries
 
     def _enqueue(self, request: Request) -> bool:
-        if isinstance(request.errback, Errback):
-            request.errback = request.errback.own
-        if (mistake := mistake_in(request)) is not None:
-            _logger.error("%s was not queued: %s", request, mistake)
-            return self._drop("mistaken")
-        fingerprint = filtered_by(request, self._crawler) if self._scheduling.filters else None
-        if request.method == "POST" and fingerprint is not None and not self._scheduling.is_tool:
-            # Only the process remembers it, as with Scrapy's scheduler: a later run must be able to log in.
-            if not self._memory.is_new(fingerprint):
-                return self._drop("seen")
-            fingerprint = None
-        if self._scheduling.is_tool:
-            return self._keep_in_memory(request, fingerprint, None)
-        try:
-            body = self._writer.write(request)
-        except CodecError as error:
-            return self._keep_in_memory(request, fingerprint, error)
+        if isinstance(request.errback, Handed):
+            request.errback = request.errback.errback
         due = request.meta.get(NOT_BEFORE)
+        if due is not None and (type(due) not in (int, float) or not isfinite(due)):
+            mistake = "%s was not queued: meta['%s'] %r is not a time: give seconds since 1970"
+            _logger.error(mistake, request, NOT_BEFORE, due)
+            return self._drop("mistaken")
+        fingerprint = filtered_by(request, self._crawler) if self._filters else None
+        body = None
+        if not self._is_tool:
+            try:
+                body = self._writer.write(request)
+            except CodecError as error:
+                if not self._crawler.stats.get_value("scheduler/in_memory"):
+                    _logger.warning(
+                        "%s waits in memory, because JSON cannot hold it: %s. It is lost if the process ends"
+                        " before it was made. The same is not said again for others; scheduler/in_memory"
+                        " counts them",
+                        request,
+                        error,
+                    )
+        # Only the process remembers a POST, as with Scrapy's scheduler: a later run must be able to log in.
+        if fingerprint is not None and (body is None or request.method == "POST"):
+            if fingerprint in self._seen:
+                return self._drop("seen")
+            self._seen.add(fingerprint)
+            fingerprint = None
+        if body is None:
+            request.meta.pop(NOT_BEFORE, None)
+            # It may have been made of a leased one.
+            request.meta.pop(LEASE, None)
+            heappush(self._memory, (due or 0.0, -request.priority, next(self._numbers), request))
+            self._count("in_memory")
+            self._count("enqueued")
+            return True
         slot = self._crawler.engine.downloader.get_slot_key(request)
         entry = Entry(body, self.segment, fingerprint, request.priority, due, slot)
         self._pushed.append((entry, request))
         self._answer = replace(self._answer, has_more=True)
         self._look_again()
-        return True
-
-    def _keep_in_memory(self, request: Request, fingerprint: bytes | None, why: CodecError | None) -> bool:
-        if not self._memory.add(request, fingerprint, why):
-            return self._drop("seen")
-        self._count("in_memory")
-        self._count("enqueued")
         return True
 
     def _drop(self, why: str) -> bool:
@@ -347,14 +378,15 @@ class Scheduler(BaseScheduler):
         return self.controls.paused is not None
 
     def _next(self) -> Request | None:
-        if (request := self._memory.take(time.time())) is not None:
-            return request
+        # No other worker gets any of these.
+        if self._memory and self._memory[0][0] <= time.time():
+            return heappop(self._memory)[3]
         if not self._ready:
             return None
         _, _, lease, request = heappop(self._ready)
-        handed = self._handed[lease.id, lease.attempt] = Handed(lease)
-        request.errback = Errback(self, handed, request)
-        if len(self._ready) <= self._scheduling.ahead // 2:
+        handed = self._handed[lease.id, lease.attempt] = Handed(self, lease, request)
+        request.errback = handed
+        if len(self._ready) <= self._ahead // 2:
             self._look_again()
         return request
 
@@ -363,12 +395,9 @@ class Scheduler(BaseScheduler):
         try:
             request = self._writer.read(lease.body)
         except CodecError as error:
-            is_renamed = isinstance(error, UnknownCallbackError)
-            _logger.error(
-                "%s%s", error, "; the page is asked anew when the spider comes to it again" * is_renamed
-            )
+            _logger.error("%s; the page is asked anew when the spider comes to it again", error)
             self._count("dropped/unreadable")
-            self._end(lease, "unsee" if is_renamed else "fail", str(error))
+            self._end(lease, "unsee", str(error))
             return None
         request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
         return request
@@ -392,29 +421,20 @@ class Scheduler(BaseScheduler):
                 self._asks = False
                 (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
                 entries = [entry for entry, _ in pushed]
-                try:
-                    answer = await self.queue.exchange(entries, ended, self._wanted(), time.time())
-                except BaseException:
-                    # They are told at the end, in their order: else a parent could be finished there without
-                    # its children.
-                    self._pushed, self._ended = pushed + self._pushed, ended + self._ended
-                    raise
+                answer = await self.queue.exchange(entries, ended, self._wanted(), time.time())
                 self._take_in(answer, [request for _, request in pushed])
                 self._look_when_due()
-        except QueueError as error:
-            self._crawl.end(error)
-        except Exception as error:
-            # A mistake of ours must end the crawl, not hang it.
-            _logger.error("a mistake in the program stopped the queue", exc_info=error)
-            self._crawl.end(
-                QueueError(f"the queue stopped ({error!r}); no request in it was lost: report this")
-            )
+        except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
+            # A queue that has failed is told nothing more, or a parent could be finished there without its
+            # children. What it did not take comes again, as after a kill.
+            self.is_open = False
+            self._crawl.end(as_error(error))
         finally:
             self._exchanging = None
         self._wake()
 
     def _wanted(self) -> Demand:
-        number = self._scheduling.ahead - len(self._ready)
+        number = self._ahead - len(self._ready)
         if self._is_hungry and not self._ready:
             number = max(1, number)
         if not self._is_started or self.controls.paused is not None:
@@ -422,19 +442,7 @@ class Scheduler(BaseScheduler):
         leases = [lease for _, _, lease, _ in self._ready]
         leases += [handed.lease for handed in self._handed.values()]
         under_way = Counter(lease.slot for lease in leases)
-        held = [lease.id for lease in leases]
-        return Demand(max(0, number), held, under_way, self._full(under_way))
-
-    def _full(self, under_way: Mapping[str, int]) -> frozenset[str]:
-        """Returns the slots that have as many requests under way as Scrapy lets them have, so that others are
-        leased."""
-        downloader = self._crawler.engine.downloader
-        most = downloader.domain_concurrency
-        return frozenset(
-            slot
-            for slot, number in under_way.items()
-            if number >= (downloader.slots[slot].concurrency if slot in downloader.slots else most) > 0
-        )
+        return Demand(max(0, number), [lease.id for lease in leases], under_way)
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
@@ -454,7 +462,8 @@ class Scheduler(BaseScheduler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        due = [one for one in (self._answer.next_due, self._memory.next_due) if one is not None]
+        due = [entry[0] for entry in self._memory[:1]]
+        due += [] if self._answer.next_due is None else [self._answer.next_due]
         if due:
             pause = max(0.0, min(due) - time.time())
             self._timer = asyncio.get_running_loop().call_later(min(pause, LOOK), self._look_again)
@@ -469,15 +478,9 @@ class Scheduler(BaseScheduler):
         if not self._ready or not self._is_hungry or self._is_held:
             return
         self._is_hungry = False
-        _, _, lease, self._waking = self._ready[0]
-        self._crawler.engine.crawl(self._waking)
-        if self._waking is not None:
-            # A listener to `request_scheduled` forbids it, as that of Scrapy for requests that are offsite.
-            self._waking = None
-            heappop(self._ready)
-            self._end(lease, "finish")
-            self._is_hungry = True
-            self._look_again()
+        self._waking = self._ready[0][3]
+        self.crawl(self._waking)
+        self._waking = None
 
     async def _look_on(self) -> None:
         """Looks every second for a person's orders, and for what others have pushed or lost."""
@@ -511,7 +514,7 @@ class Scheduler(BaseScheduler):
         """Returns whether the spider stays until the next delayed request is due."""
         if next_due is None:
             return False
-        if next_due - time.time() <= self._scheduling.close_when_waiting:
+        if next_due - time.time() <= float(setting(self._crawler.settings, "CLOSE_WHEN_WAITING")):
             return True
         if not self._said_waiting:
             self._said_waiting = True

@@ -1,9 +1,11 @@
-"""The parts and options of a crawl's scheduler, made of the settings and the spider's arguments."""
+"""The queue of a crawl: which one the settings and the spider name, and how the crawl becomes its worker."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+import socket
+import time
 from datetime import UTC, datetime
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final
@@ -12,24 +14,23 @@ from zoneinfo import ZoneInfo
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import load_object
 
+from tileharvest.errors import QueueError
 from tileharvest.maps.settings import setting, switch
+from tileharvest.queue.controls import Controls
 from tileharvest.queue.settings import local_queue, queue_kind, redis_queue, segment_resolver
 from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from tileharvest.queue.port import RequestQueue
+    from tileharvest.queue.port import RequestQueue, Worker
 
 _NOT_ARGUMENTS: Final = frozenset({"name", "fresh", "stay", "dry", "segment", "redis_key", "redis_encoding"})
 """Attributes of spiders that say nothing about what is crawled."""
-
-_ENOUGH: Final = 16
-"""Requests at the same time if Scrapy's CONCURRENT_REQUESTS sets no limit."""
 
 _SEGMENTS_KEPT: Final = 2
 """The segments whose requests are kept for another spider than one of tiles: the present one, and the one
@@ -46,68 +47,32 @@ _WITHOUT_EFFECT: Final = (
 """Scrapy's settings for the queues of its own scheduler."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduling:
-    """The parts and options of the scheduler of one crawl."""
-
-    queue: RequestQueue
-    is_history_local: bool
-    """Whether results go to a history in a file, which only workers of one machine can share."""
-    segment: str
-    """The segment of all requests. It is fixed when the crawl starts."""
-    ahead: int
-    """The most requests that are leased before the engine asks for them: half of those that are under
-    way. So the engine need not wait for each one, and what is urgent waits for a few others at most."""
-    segments_kept: int
-    """The segments whose requests are kept, the present one included."""
-    close_when_waiting: float
-    """The spider stays if the next delayed request is due within these seconds."""
-    stay: bool
-    """Whether the spider stays when nothing is left."""
-    fresh: bool
-    """Whether the spider asks again for everything."""
-    filters: bool
-    """Whether a request that was seen in its segment is dropped."""
-    is_tool: bool
-    """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
-    callback only after it has enqueued them."""
-
-
-def scheduling_for(crawler: Crawler) -> Scheduling:
-    """Returns the parts and options for a crawler. Raises ConfigurationError."""
-    settings, spider = crawler.settings, crawler.spider
+def queue_for(crawler: Crawler) -> tuple[RequestQueue, str]:
+    """Returns the queue of a crawler, which is not open, and the segment of all its requests, which is fixed
+    when the crawl starts. Raises ConfigurationError."""
+    settings, spider, crawl = crawler.settings, crawler.spider, crawl_of(crawler)
     assert spider is not None
-    crawl = crawl_of(crawler)
-    harvest = crawl.harvest
-    zone = harvest.description.zone_info if harvest else ZoneInfo("UTC")
-    # The spider's own attributes only: its class may use these names for something else.
-    own = {name: value for name, value in vars(spider).items() if isinstance(value, str)}
+    own = own_arguments(spider)
+    if crawl.harvest is not None:
+        name = owner = crawl.harvest.description.name
+        work, segment = f"the harvest of map '{name}'", crawl.harvest.segment.name
+    else:
+        name, owner = queue_name(settings, spider.name, arguments_of(spider)), spider.name
+        now = datetime.now(UTC)
+        resolver = segment_resolver(settings, own.get("segment"), ZoneInfo("UTC"), now)
+        work, segment = f"spider '{owner}'", resolver.segment_at(None, now).name
     # A spider that was refused its harvest must leave nothing behind, and neither must a dry run.
     in_memory = own.get("dry") == "1" or crawl.is_ending or crawl.is_tool
     kind = "memory" if in_memory else queue_kind(settings)
-    name = harvest.description.name if harvest else queue_name(settings, spider.name, arguments_of(spider))
-    if harvest is None:
-        resolver = segment_resolver(settings, own.get("segment"), zone, datetime.now(UTC))
-        segment = resolver.segment_at(None, datetime.now(UTC)).name
-    else:
-        segment = harvest.segment.name
-    work = f"the harvest of map '{name}'" if harvest else f"spider '{spider.name}'"
-    owner = harvest.description.name if harvest else spider.name
-    return Scheduling(
-        queue=redis_queue(settings, name)
-        if kind == "redis"
-        else local_queue(settings, name, work=work, owner=owner, in_memory=kind == "memory"),
-        is_history_local=harvest is not None and _is_history_local(settings),
-        segment=segment,
-        ahead=(settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2,
-        # A harvest makes no request of an earlier one.
-        segments_kept=1 if harvest else _SEGMENTS_KEPT,
-        close_when_waiting=float(setting(settings, "CLOSE_WHEN_WAITING")),
-        stay=switch(own, "stay", "a spider that waits for requests"),
-        fresh=switch(own, "fresh", "asking again for everything"),
-        filters=load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter,
-        is_tool=crawl.is_tool,
-    )
+    if kind == "redis":
+        return redis_queue(settings, name), segment
+    return local_queue(settings, name, work=work, owner=owner, in_memory=kind == "memory"), segment
+
+
+def own_arguments(spider: Spider) -> dict[str, str]:
+    """Returns the attributes of the spider itself that are texts. Its class may use the names of our
+    arguments for something else."""
+    return {name: value for name, value in vars(spider).items() if isinstance(value, str)}
 
 
 def queue_name(settings: BaseSettings, spider_name: str, arguments: Mapping[str, Any] | None = None) -> str:
@@ -137,16 +102,79 @@ def arguments_of(spider: Spider) -> dict[str, Any]:
     }
 
 
-def _is_history_local(settings: BaseSettings) -> bool:
-    # The history and the tiles need what other spiders may not have installed.
-    from tileharvest.history.settings import database_url  # noqa: PLC0415
-
-    return database_url(settings).startswith("sqlite")
-
-
 def without_effect(settings: BaseSettings) -> list[str]:
     """Returns the settings of the project that have no effect under our scheduler."""
     named = [one for one in _WITHOUT_EFFECT if settings.get(one) and (settings.getpriority(one) or 0) > 0]
     if load_object(settings["DUPEFILTER_CLASS"]) not in (BaseDupeFilter, RFPDupeFilter):
         named.append("DUPEFILTER_CLASS")
     return named
+
+
+async def open_queue(queue: RequestQueue, segment: str, crawler: Crawler) -> Controls:
+    """Becomes a worker of the queue, and forgets what does not count any more. Returns what a person has
+    ordered. Raises QueueError, also if this worker must not work beside the others."""
+    assert crawler.spider is not None
+    is_fresh = switch(own_arguments(crawler.spider), "fresh", "asking again for everything")
+    try:
+        await queue.open(segment, time.time())
+    except QueueError:
+        if not is_fresh:
+            raise
+        # If a queue cannot be read, the message asks for `fresh=1`.
+        await queue.discard()
+        await queue.open(segment, time.time())
+    is_harvest = crawl_of(crawler).harvest is not None
+    is_history_local = is_harvest and _is_history_local(crawler.settings)
+    refuse_company(await queue.workers() or (), segment, is_fresh=is_fresh, is_history_local=is_history_local)
+    if is_fresh:
+        await queue.forget(segment)
+    # A harvest makes no request of an earlier one.
+    await queue.forget_others(1 if is_harvest else _SEGMENTS_KEPT, segment)
+    return Controls.read(await queue.notes())
+
+
+def refuse_company(
+    workers: Sequence[Worker], segment: str, *, is_fresh: bool, is_history_local: bool
+) -> None:
+    """Raises QueueError if this worker must not work beside the others.
+
+    It must not work for another segment than theirs. It must not start afresh beside them. And if its history
+    is a file, it must not work beside workers of another machine.
+    """
+    others = [one for one in workers if not _is_own(one)]
+    strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
+    if is_history_local and strangers:
+        raise QueueError(
+            f"this worker keeps the history in a file of its own machine, and {_named(strangers)} on"
+            " another one works on the same queue: each would record a part of the harvest; nothing was asked"
+            " for; give all of them one PostgreSQL, DATABASE_URL=postgresql+psycopg://USER:PASSWORD@HOST/NAME"
+        )
+    earlier = [one for one in others if one.segment not in ("", segment)]
+    if earlier:
+        raise QueueError(
+            f"the crawl of {earlier[0].segment} is still under way at {_named(earlier)}; nothing was asked"
+            f" for; run again for {segment} when it has ended, or stop it; a worker that was killed is"
+            " forgotten when its leases expire"
+        )
+    if is_fresh and others:
+        raise QueueError(
+            f"a crawl cannot start afresh while others work on it: {_named(others)}; nothing was changed;"
+            " let them end or stop them, or leave out --fresh or -a fresh=1 to work with them"
+        )
+
+
+def _is_own(worker: Worker) -> bool:
+    """Returns whether this is our own worker, or one with the same pid that was killed in this container."""
+    return worker.host == socket.gethostname() and worker.pid == os.getpid()
+
+
+def _named(workers: Sequence[Worker]) -> str:
+    return ", ".join(f"{worker.host} (pid {worker.pid})" for worker in workers)
+
+
+def _is_history_local(settings: BaseSettings) -> bool:
+    """Returns whether results go to a history in a file, which only workers of one machine can share."""
+    # The history and the tiles need what other spiders may not have installed.
+    from tileharvest.history.settings import database_url  # noqa: PLC0415
+
+    return database_url(settings).startswith("sqlite")

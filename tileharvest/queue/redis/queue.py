@@ -142,12 +142,7 @@ class RedisQueue:
             self._own.finished += sum(one.how == "finish" for one in ended)
         if wanted is None:
             return Exchanged(duplicates=duplicates)
-        asked = {
-            "number": wanted.number,
-            "held": list(wanted.held),
-            "full": list(wanted.full),
-            "under_way": dict(wanted.under_way),
-        }
+        asked = {"number": wanted.number, "held": [*wanted.held], "under_way": {**wanted.under_way}}
         has_more, next_due, elsewhere, rows = await self._run("lease", now, json.dumps(asked))
         leases = [
             Lease(int(number), int(attempt), body, segment.decode(), int(priority), slot.decode())

@@ -381,7 +381,7 @@ class SqliteQueue:
         leases: list[Lease] = []
         if wanted.number < 1:
             return leases
-        slots = [slot for (slot,) in self._rows(_SLOTS) if slot not in wanted.full]
+        slots = [slot for (slot,) in self._rows(_SLOTS)]
         under_way = {slot: wanted.under_way.get(slot, 0) for slot in slots}
         first: list[tuple[int, int, int, str]] = []
 

@@ -31,10 +31,6 @@ end
 
 -- The first request of each slot.
 local first = {}
-local full = {}
-for _, slot in ipairs(wanted.full) do
-    full[slot] = true
-end
 
 local function look(slot, under_way)
     local found = redis.call('ZRANGE', P .. 'waiting:' .. slot, 0, 0, 'WITHSCORES')
@@ -59,10 +55,8 @@ for _, one in ipairs(redis.call('ZRANGE', P .. 'workers', 0, -1)) do
     end
 end
 for _, slot in ipairs(redis.call('SMEMBERS', P .. 'slots')) do
-    if not full[slot] then
-        look(slot, wanted.under_way[slot] or 0)
-        waiting = waiting + redis.call('ZCARD', P .. 'waiting:' .. slot)
-    end
+    look(slot, wanted.under_way[slot] or 0)
+    waiting = waiting + redis.call('ZCARD', P .. 'waiting:' .. slot)
 end
 -- Nobody holds more than a worker's part of all requests, so that of a few each worker has some.
 local part = math.ceil((waiting + held + elsewhere) / redis.call('ZCARD', P .. 'workers'))

@@ -116,7 +116,7 @@ def test_a_map_whose_queue_cannot_be_read_holds_no_other_up(
     assert [worker.take() for _ in range(2)] == ["b", None]
     box.now += timedelta(minutes=1)
     assert worker.take() is None
-    assert capsys.readouterr().err.count("error: map 'a' is passed over: ") == 1
+    assert capsys.readouterr().err.count("map 'a' is passed over: ") == 1
 
 
 def test_what_failed_is_tried_again_later_each_time(box: Box, capsys: pytest.CaptureFixture[str]) -> None:

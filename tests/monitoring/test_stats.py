@@ -50,21 +50,34 @@ def test_the_time_left_is_that_of_the_tiles_left_at_the_average_rate(
 
 
 @pytest.mark.parametrize(
-    ("reasons", "keys", "state"),
+    ("held", "keys", "state"),
     [
-        ({HoldReason.QUIET, HoldReason.PAUSED}, {}, State.PAUSED),
-        ({HoldReason.DOWN, HoldReason.QUIET}, {}, State.QUIET),
-        ({HoldReason.DOWN}, {"has_begun": False}, State.DOWN),
-        ({HoldReason.SPENT}, {}, State.ENDING),
-        ({HoldReason.RESTING}, {"has_begun": False, "waits": True}, State.BEGINNING),
-        ((), {"waits": True}, State.WAITING),
-        ((), {}, State.RUNNING),
+        (HoldReason.PAUSED, {}, State.PAUSED),
+        (HoldReason.DOWN, {"has_begun": False}, State.DOWN),
+        (HoldReason.RESTING, {"has_begun": False, "waits": True}, State.BEGINNING),
+        (None, {"waits": True}, State.WAITING),
+        (None, {}, State.RUNNING),
     ],
 )
-def test_the_reason_that_only_a_person_can_end_goes_first(
-    reasons: set[HoldReason], keys: dict[str, bool], state: State
-) -> None:
-    assert State.of(reasons, **keys) is state
+def test_the_state_of_a_harvest(held: HoldReason | None, keys: dict[str, bool], state: State) -> None:
+    assert State.of(held, **keys) is state
+
+
+@pytest.mark.parametrize(
+    ("changes", "beside", "below"),
+    [
+        ({}, "1,200/2,400 tiles  40.0 tiles/s, 30 s left", FOUND),
+        ({"is_pruned": True}, "1,200 tiles  40.0 tiles/s", FOUND),
+        (
+            {"expected": 0, "state": State.PAUSED, "detail": "since 12:31"},
+            "1,200 tiles  paused",
+            f"since 12:31; {FOUND}",
+        ),
+    ],
+)
+def test_what_stands_beside_the_bar_and_below_it(changes: dict[str, object], beside: str, below: str) -> None:
+    stats = replace(HALF, **changes)
+    assert (stats.in_short, stats.below_bar) == (beside, below)
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _LOOK: Final = 5.0
 """Seconds between two signs of life. A killed worker counts as gone after six times as long."""
 
-_GLANCE: Final = 1.0
-"""Seconds between two looks of an idle worker for a map that is due."""
-
 _FRESH: Final = timedelta(seconds=1)
 _FRESH_PER_MAP: Final = timedelta(milliseconds=20)
 """The history is asked again after a second, or after 20 ms for each map if that is longer. A look costs
@@ -70,10 +67,6 @@ def dues_of(
     return dues(history, times, now)
 
 
-def utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class DueMaps:
     """Gives a worker one map after the other, each when it is due and no other worker holds it.
 
@@ -87,7 +80,7 @@ class DueMaps:
         self,
         settings: BaseSettings,
         only: Sequence[str] = (),
-        clock: Callable[[], datetime] = utc_now,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`only` names the maps. Without names all enabled maps are taken. Opens nothing yet."""
         from tileharvest.queue.settings import map_leases
@@ -112,7 +105,6 @@ class DueMaps:
         """The moments until which maps are left alone that were passed over or have failed here."""
         self._passed_over: dict[str, str] = {}
         """By map that is passed over: the reason that was written."""
-        self._news = asyncio.Event()
         self._fault = ""
         """The error that was written last. Empty if the last look found none."""
 
@@ -166,12 +158,6 @@ class DueMaps:
         self._fault = fault
         return name
 
-    async def wait(self) -> None:
-        """Waits for a second, or until a harvest ends. Then another map may be due."""
-        self._news.clear()
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), _GLANCE)
-
     @property
     def outlook(self) -> str:
         """The line that says what an idle worker will do next."""
@@ -179,10 +165,11 @@ class DueMaps:
             return f"there is no {self._file}: `{program()} add NAME URL` writes one"
         others = [one for name, one in self._dues.items() if name not in self._held]
         following = next((one for one in others if not one.is_now(self._clock())), None)
-        held_up = "what is due is at other workers, paused, or tried again later"
-        said = "nothing is due" if following in others[:1] else held_up
+        said = "nothing is due"
+        if others and following is not others[0]:
+            said = "what is due is at other workers, paused, or tried again later"
         if following is None:
-            return said if others else "nothing is due, and no map is enabled"
+            return said
         return f"{said}; next is map '{following.name}' at {self._in_words(following.name, following.moment)}"
 
     async def done(self, name: str, status: ExitStatus, *, is_stopping: bool) -> None:
@@ -192,7 +179,6 @@ class DueMaps:
         """
         now = self._clock()
         self._held.discard(name)
-        self._news.set()
         if status in _SUCCESS or is_stopping:
             self._failed.pop(name, None)
             await self._release(name)
@@ -291,17 +277,16 @@ class DueMaps:
         of another one."""
         from tileharvest.queue.settings import controls_for
 
-        why, is_error = "", False
+        why = ""
         try:
             since = (await controls_for(self._settings, name)).paused
             if since is not None:
                 why = f"paused since {since} and is passed over; {program()} resume {name} lets it go on"
         except QueueError as error:
-            why, is_error = f"passed over: {error}", True
+            why = f"passed over: {error}"
         if why and self._passed_over.get(name) != why:
-            (write_error if is_error else say)(f"map '{name}' is {why}")
+            say(f"map '{name}' is {why}")
         self._passed_over[name] = why
-        if not why:
-            return True
-        self._held_back[name] = now + _HELD_BACK
-        return False
+        if why:
+            self._held_back[name] = now + _HELD_BACK
+        return not why

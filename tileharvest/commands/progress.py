@@ -6,22 +6,25 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
+from rich.console import Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 from scrapy import signals
 
 from tileharvest.errors import TileHarvestError, counted, duration_in_words, printable
-from tileharvest.maps.budgets import bytes_in_words
-from tileharvest.monitoring.stats import HarvestStats, State, outcomes_in_words, state_in_words
+from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import Console
     from scrapy import Spider
     from scrapy.crawler import Crawler
 
@@ -30,38 +33,12 @@ if TYPE_CHECKING:
 
 _REDRAW: Final = 0.25
 """Seconds between two pictures on a terminal."""
-
 _LOOK: Final = 3.0
 """Seconds between two looks into the history."""
-
 _SHARE: Final = 20
 """Looks into the history may take one part in twenty of the time."""
-
 _BESIDES: Final = 4
 """The lines of a terminal that the maps leave to the log above them and to the totals below them."""
-
-
-class _MovingLines(Progress):
-    """A line with a bar for each piece of work, and a text below them. Draws only on a terminal."""
-
-    below = Text()
-
-    def __init__(self, console: Console, *, is_shown: bool, auto_refresh: bool) -> None:
-        super().__init__(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[numbers]}", markup=False),
-            console=console,
-            disable=not (is_shown and console.is_terminal),
-            auto_refresh=auto_refresh,
-            transient=True,
-            redirect_stdout=sys.stdout.isatty(),
-            expand=True,
-        )
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield from super().get_renderables()
-        yield self.below
 
 
 class ProgressLine:
@@ -80,26 +57,35 @@ class ProgressLine:
         self._done = self._expected = 0
         self.note = ""
         """A text beside the numbers, such as the day that was done last."""
-        self._lines = _MovingLines(console, is_shown=is_shown, auto_refresh=True)
-        self._task = self._lines.add_task(name, total=None, numbers="")
+        self._bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[numbers]}", markup=False),
+            console=console,
+            disable=not (is_shown and console.is_terminal),
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+            expand=True,
+        )
+        self._task = self._bar.add_task(name, total=None, numbers="")
 
     def __enter__(self) -> Self:
-        self._lines.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lines.stop()
+        self._bar.stop()
 
     def expects(self, parts: int) -> None:
         """Notes how many parts the work has."""
         self._expected = parts
-        self._lines.update(self._task, total=parts)
+        self._bar.update(self._task, total=parts)
 
     def passed(self, parts: int = 1) -> None:
         """Notes that more parts are done."""
         self._done += parts
-        if not self._lines.disable:
-            self._lines.update(self._task, completed=self._done, numbers=f"{self._numbers()}  {self.note}")
+        if not self._bar.disable:
+            self._bar.update(self._task, completed=self._done, numbers=f"{self._numbers()}  {self.note}")
         elif self._is_shown and time.monotonic() - self._written >= self._interval:
             self._written = time.monotonic()
             self.write(self.in_words())
@@ -147,39 +133,38 @@ class RunningHarvest:
     async def keep_watch(self) -> None:
         """Asks the history for what this process cannot know, until it is cancelled. Must begin before the
         harvest does."""
-        took = await self._look()
-        if self._recorded is not None:
-            self._earlier = self._recorded.cost
-        while self._is_shared or self._recorded is not None:
-            await asyncio.sleep(max(_LOOK, _SHARE * took))
-            took = await self._look()
+        while not self._is_dry:
+            began, is_first = time.monotonic(), self._recorded is None
+            # The pipeline reports a history that fails, and the scheduler a queue.
+            with suppress(TileHarvestError):
+                await self._look()
+            if self._recorded is None and not self._is_shared:
+                return
+            if is_first and self._recorded is not None:
+                self._earlier = self._recorded.cost
+            await asyncio.sleep(max(_LOOK, _SHARE * (time.monotonic() - began)))
 
     def stats(self) -> HarvestStats:
         """Returns the stats of this moment. Costs next to nothing, and never blocks."""
         recorded, harvest = self._recorded, self.harvest
-        is_pruned = harvest.is_pruned
-        if is_pruned is None:
-            # This run has not decided its walk yet. An earlier run of the same harvest may have.
-            is_pruned = recorded is not None and recorded.walk == "pruned"
-        state, detail = self._state()
-        by_all = recorded is not None and self._is_shared
-        return HarvestStats(
-            harvest.expected or (recorded.expected if recorded else 0),
-            recorded.counts if recorded else dict(harvest.tally),
-            recorded.cost if recorded and by_all else self._earlier + harvest.cost_meter.total,
-            state,
-            detail,
-            is_pruned=is_pruned,
-            workers=self._workers,
-        )
+        is_pruned, state_and_detail = harvest.is_pruned, self._state()
+        if recorded is None:
+            expected, counts = harvest.expected, dict(harvest.tally)
+            cost = harvest.cost_meter.total
+        else:
+            expected, counts = harvest.expected or recorded.expected, recorded.counts
+            cost = recorded.cost if self._is_shared else self._earlier + harvest.cost_meter.total
+            # This run may not have decided its walk yet.
+            is_pruned = recorded.walk == "pruned" if is_pruned is None else is_pruned
+        return HarvestStats(expected, counts, cost, *state_and_detail, bool(is_pruned), self._workers)
 
     def _state(self) -> tuple[State, str]:
         """Returns what the harvest does, and the detail in words."""
         crawl, now = self._crawl, datetime.now(self.harvest.description.zone_info)
         held = None if crawl.throttle is None else crawl.throttle.held
         wait = crawl.wait()
-        reasons = () if held is None else (held.reason,)
-        state = State.of(reasons, has_begun=self.harvest.is_open, waits=wait is not None)
+        reason = None if held is None else held.reason
+        state = State.of(reason, has_begun=self.harvest.is_open, waits=wait is not None)
         if state is State.QUIET:
             # The rules change when maps.toml does.
             until = crawl.rules and crawl.rules.quiet_until(now)
@@ -188,20 +173,16 @@ class RunningHarvest:
             return state, ""
         return state, wait.in_words(asyncio.get_running_loop().time(), now)
 
-    async def _look(self) -> float:
-        """Asks the history, which reads all blocks of the map. Returns the seconds that it took."""
+    async def _look(self) -> None:
+        """Asks the history, which reads all blocks of the map. Raises TileHarvestError."""
         from tileharvest.queue.settings import workers_of_all
 
-        began = time.monotonic()
-        name = self.harvest.description.name
-        # The pipeline reports a history that fails, and the scheduler a queue.
-        with suppress(TileHarvestError):
-            progress = None if self._is_dry else await self.harvest.progress()
-            if progress is not None and progress.segment == self.harvest.segment.name:
-                self._recorded = progress
-            if self._is_shared:
-                self._workers = max(1, len((await workers_of_all(self._settings, [name]))[name]))
-        return time.monotonic() - began
+        progress = await self.harvest.progress()
+        if progress is not None and progress.segment == self.harvest.segment.name:
+            self._recorded = progress
+        if self._is_shared:
+            name = self.harvest.description.name
+            self._workers = max(1, len((await workers_of_all(self._settings, [name]))[name]))
 
 
 class HarvestProgress:
@@ -221,7 +202,9 @@ class HarvestProgress:
         self._running: dict[str, RunningHarvest] = {}
         self._watching: dict[str, asyncio.Task[None]] = {}
         self._showing: asyncio.Task[None] | None = None
-        self._lines = _MovingLines(console, is_shown=is_shown, auto_refresh=False)
+        self._live = Live(
+            console=console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty()
+        )
         self._over = 0
         """The number of harvests that are over, however they ended."""
         self._ended: HarvestStats | None = None
@@ -262,7 +245,8 @@ class HarvestProgress:
         lines that move.
         """
         if self._showing is None and self._is_shown:
-            self._lines.start()
+            if self._console.is_terminal:
+                self._live.start()
             self._showing = asyncio.ensure_future(self._show())
 
     def hide(self) -> None:
@@ -271,16 +255,15 @@ class HarvestProgress:
         The caller may write before the event loop runs again. After a signal the loop never runs again.
         """
         if self._showing is not None:
-            self._lines.stop()
+            self._live.stop()
             self._showing.cancel()
             self._showing = None
 
     async def _show(self) -> None:
+        while self._console.is_terminal:
+            self._live.update(self._picture(), refresh=True)
+            await asyncio.sleep(_REDRAW)
         while True:
-            if not self._lines.disable:
-                self._move()
-                await asyncio.sleep(_REDRAW)
-                continue
             await asyncio.sleep(self._interval)
             lines = [f"{name}: {one.in_words}" for name, one in self._stats().items()]
             for line in lines if self._maps == 1 else [self._totals()]:
@@ -291,7 +274,7 @@ class HarvestProgress:
 
     def _totals(self) -> str:
         """Returns the sum of all harvests in one line."""
-        running: Collection[HarvestStats] = self._stats().values()
+        running = self._stats().values()
         done = f"{self._over:,} of {counted(self._maps, 'map')}" if self._maps else counted(self._over, "map")
         waiting = sum(one.is_held_up for one in running)
         held = f" of which {waiting:,} wait" if waiting else ""
@@ -300,26 +283,20 @@ class HarvestProgress:
         speed = sum(one.tiles_per_second or 0.0 for one in running if one.state.is_at_work)
         return (
             f"{done} done, {len(running):,} under way{held}; {counted(total.done, 'tile')}{failed};"
-            f" {counted(total.cost.requests, 'request')}, {bytes_in_words(total.cost.received_bytes)};"
-            f" {speed:,.1f} tiles/s"
+            f" {total.cost_in_words}; {speed:,.1f} tiles/s"
         )
 
-    def _move(self) -> None:
-        lines, stats = self._lines, self._stats()
-        tasks: dict[str, Any] = {task.description: task.id for task in lines.tasks}
-        for name in tasks.keys() - stats.keys():
-            lines.remove_task(tasks[name])
-        for place, (name, one) in enumerate(stats.items()):
-            lines.update(
-                tasks[name] if name in tasks else lines.add_task(name, numbers=""),
-                total=None if one.is_pruned else one.expected or None,
-                completed=one.done,
-                numbers=numbers_of(one),
-                visible=place < self._console.height - _BESIDES,
-            )
-        below = "\n".join(map(found_by, stats.values())) if self._maps == 1 else self._totals()
-        lines.below = Text(below, no_wrap=True, overflow="ellipsis")
-        lines.refresh()
+    def _picture(self) -> Group:
+        """Returns a line with a bar for each map that has room, and a text below them."""
+        grid, stats = Table.grid(padding=(0, 1), expand=True), self._stats()
+        grid.add_column(no_wrap=True)
+        grid.add_column(ratio=1)
+        grid.add_column(no_wrap=True)
+        for name, one in list(stats.items())[: max(0, self._console.height - _BESIDES)]:
+            total = None if one.is_pruned else one.expected or None
+            grid.add_row(Text(name), ProgressBar(total=total, completed=one.done), Text(one.in_short))
+        below = "\n".join(one.below_bar for one in stats.values()) if self._maps == 1 else self._totals()
+        return Group(grid, Text(below, no_wrap=True, overflow="ellipsis"))
 
 
 def _sum(several: Iterable[HarvestStats | None]) -> HarvestStats:
@@ -331,18 +308,3 @@ def _sum(several: Iterable[HarvestStats | None]) -> HarvestStats:
         counts.update(one.counts)
         cost += one.cost
     return HarvestStats(0, counts, cost)
-
-
-def numbers_of(stats: HarvestStats) -> str:
-    """Returns the numbers beside the bar of a harvest."""
-    of = f"/{stats.expected:,}" if stats.expected and not stats.is_pruned else ""
-    pruned = ", pruned" if stats.is_pruned else ""
-    speed = stats.speed_in_words or state_in_words(stats.state)
-    return f"{stats.done:,}{of} tiles{pruned}  {bytes_in_words(stats.cost.received_bytes)}  {speed}"
-
-
-def found_by(stats: HarvestStats) -> str:
-    """Returns the line of the outcomes. Failures and waits stand first, because the end may be cut off."""
-    failed = f"{stats.failures:,} failed" if stats.failures else ""
-    words = [failed, stats.detail, outcomes_in_words(stats.counts), counted(stats.cost.requests, "request")]
-    return "  ".join(["", *filter(None, words)])

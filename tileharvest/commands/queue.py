@@ -97,10 +97,10 @@ def _state(
         return State.PAUSED, f"since {paused}"
     waits = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
     if owner.description is None:
-        return State.of((), waits=waits), ""
+        return State.of(None, waits=waits), ""
     from tileharvest.politeness.settings import rules_for
 
     rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
     if rules.gap_at(now) is None and (until := rules.quiet_until(now)) is not None:
         return State.QUIET, f"until {until:%Y-%m-%d %H:%M %Z}"
-    return State.of((), has_begun=progress is not None, waits=waits), ""
+    return State.of(None, has_begun=progress is not None, waits=waits), ""

@@ -7,7 +7,7 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from scrapy import Spider
+
+
+_GLANCE: Final = 1.0
+"""Seconds between two looks of an idle worker for a map that is due."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -102,7 +106,7 @@ class Command(ProjectCommand, ScrapyCommand):
                     if not self._runner.under_way and said != self._maps.outlook:
                         said = self._maps.outlook
                         say(said)
-                    await self._maps.wait()
+                    await asyncio.sleep(_GLANCE)
         except TileHarvestError as error:
             self._fault = error
 

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.utils.defer import deferred_from_coro
-
 from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.settings import described_map
@@ -28,14 +26,11 @@ _logger = logging.getLogger(__name__)
 
 _LOOK: Final = 0.5
 """Seconds between two looks which maps wait, while there is no place for another map."""
-
 _MOMENT: Final = 0.1
 """Seconds between two looks for harvests that have started after the signal to stop."""
-
 _APART: Final = 0.01
 """Seconds between the beginnings of two harvests. A harvest that has begun asks its site meanwhile, so that
 its first request does not wait for a hundred beginnings."""
-
 _WAITING: Final = 10
 """The most maps under way for each place, waiting ones included. Each takes a megabyte of memory."""
 
@@ -72,8 +67,7 @@ class Runner:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._crawlers: dict[str, Crawler] = {}
         self._under_way: set[asyncio.Task[None]] = set()
-        self._beginning: asyncio.Task[None] | None = None
-        self._quits = False
+        self._stopping: dict[str, asyncio.Task[None]] = {}
         self.is_stopping = False
         """Whether a signal has ended all harvests of this process."""
 
@@ -92,51 +86,49 @@ class Runner:
         from tileharvest.harvest.holdings import HISTORIES
 
         asyncio.get_event_loop().create_task(self._run(names))
-        # The reactor must not stop after the first crawl: another one may follow.
         with HISTORIES.kept():
-            self._process.start(stop_after_crawl=False)
+            # The reactor must not stop after the first crawl: another one may follow.
+            self._process.start(stop_after_crawl=False, install_signal_handlers=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
         # Importing the reactor too early would install another one. To mypy it is a mere module.
         reactor: Any = importlib.import_module("twisted.internet.reactor")
+        beginning = asyncio.ensure_future(self._begin_all(names))
 
-        _call_at_signals(self._signalled)
-        reactor.addSystemEventTrigger("before", "shutdown", lambda: deferred_from_coro(self._last_ended()))
-        self._beginning = asyncio.ensure_future(self._begin_all(names))
-        try:
-            await asyncio.wait([self._beginning])
-            if not self._beginning.cancelled() and (mistake := self._beginning.exception()) is not None:
-                _logger.error("a mistake in the program has ended the harvests", exc_info=mistake)
-            while self._under_way:
-                await asyncio.wait(self._under_way)
-        finally:
-            # After a signal Scrapy stops the reactor itself.
-            if reactor.running and not self.is_stopping:
+        def end() -> None:
+            # It may have stopped already.
+            with suppress(RuntimeError):
                 reactor.stop()
 
-    def _signalled(self) -> None:
-        self._quits = self.is_stopping
-        self.is_stopping = True
-        if self._quits:
-            return
-        if self._beginning is not None:
-            self._beginning.cancel()
-        say("stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once")
+        def signalled() -> None:
+            if self.is_stopping:
+                end()
+                return
+            self.is_stopping = True
+            beginning.cancel()
+            self._stop_crawlers()
+            words = "what is on the way finishes, and nothing is lost; press Ctrl-C again to quit at once"
+            say(f"stopping: {words}")
 
-    async def _last_ended(self) -> None:
-        """Returns when no harvest is under way, or when the second signal has come.
-
-        Scrapy stops the harvests that run when the first signal comes. A harvest that was about to start is
-        stopped here once it has started.
-        """
-        stopping = set()
-        while self._under_way and not self._quits:
-            for crawler in self._crawlers.values():
-                # The crawler may have no engine yet.
-                with suppress(RuntimeError):
-                    if crawler.engine.running:
-                        stopping.add(asyncio.ensure_future(crawler.engine.stop_async()))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, signalled)
+        await asyncio.wait([beginning])
+        if not beginning.cancelled() and (mistake := beginning.exception()) is not None:
+            _logger.error("a mistake in the program has ended the harvests", exc_info=mistake)
+        while self._under_way:
             await asyncio.wait(self._under_way, timeout=_MOMENT)
+            if self.is_stopping:
+                # A harvest that was about to start at the signal has started meanwhile.
+                self._stop_crawlers()
+        end()
+
+    def _stop_crawlers(self) -> None:
+        """Stops each harvest that runs. What is on the way finishes."""
+        for name, crawler in self._crawlers.items():
+            # A crawler has no engine before it starts.
+            with suppress(RuntimeError):
+                if crawler.engine.running and name not in self._stopping:
+                    self._stopping[name] = asyncio.ensure_future(crawler.engine.stop_async())
 
     async def _begin_all(self, names: AsyncIterator[str]) -> None:
         async for name in names:
@@ -185,22 +177,3 @@ class Runner:
         del self._crawlers[name]
         self._progress.remove(name)
         self._ended(name, crawler.spider)
-
-
-def _call_at_signals(called: Callable[[], object]) -> None:
-    """Calls `called` at each signal before Scrapy's own handler.
-
-    Scrapy sets another handler after each signal, and so does this, until Scrapy ignores them.
-    """
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        end: Any = signal.getsignal(number)
-
-        def handle(received: int, frame: Any, end: Any = end) -> None:
-            # Not called at once, because the signal may have interrupted a write to the same stream.
-            loop.call_soon_threadsafe(called)
-            end(received, frame)
-            _call_at_signals(called)
-
-        if callable(end):
-            signal.signal(number, handle)

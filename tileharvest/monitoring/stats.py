@@ -12,7 +12,7 @@ from tileharvest.politeness.waits import HoldReason
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.summaries import HarvestSummary
@@ -37,15 +37,11 @@ class State(StrEnum):
     """Nobody works on it. The map's next harvest will continue it."""
 
     @classmethod
-    def of(cls, reasons: Collection[HoldReason], *, has_begun: bool = True, waits: bool = False) -> State:
-        """Returns the state that follows from the reasons for which requests are held back.
-
-        If there are several reasons, the one that only a person can end goes first. `waits` says that
-        something else has held the harvest up for some seconds.
-        """
-        for reason, state in _HELD.items():
-            if reason in reasons:
-                return state
+    def of(cls, held: HoldReason | None, *, has_begun: bool = True, waits: bool = False) -> State:
+        """Returns the state of a harvest whose requests are held back for this reason, if any. `waits` says
+        that something else has held it up for some seconds."""
+        if held in _HELD:
+            return _HELD[held]
         if not has_begun:
             return cls.BEGINNING
         return cls.WAITING if waits else cls.RUNNING
@@ -56,7 +52,7 @@ class State(StrEnum):
         return self in (State.RUNNING, State.WAITING)
 
 
-_HELD: Final = {
+_HELD: Final[Mapping[HoldReason | None, State]] = {
     HoldReason.PAUSED: State.PAUSED,
     HoldReason.QUIET: State.QUIET,
     HoldReason.DOWN: State.DOWN,
@@ -174,14 +170,28 @@ class HarvestStats:
         An example is `120 of about 300 tiles, 40 %; 100 unchanged, 20 changed; 141 requests, 2.0 MB; 12.3
         tiles/s, 15 s left`.
         """
-        parts = [
-            state_in_words(self.state, self.detail),
-            self._tiles_in_words,
-            outcomes_in_words(self.counts) or "none found yet",
-            f"{counted(self.cost.requests, 'request')}, {bytes_in_words(self.cost.received_bytes)}",
-            self.speed_in_words,
-        ]
-        return "; ".join(filter(None, parts))
+        state, found = state_in_words(self.state, self.detail), self._found_in_words
+        return "; ".join(filter(None, (state, self._tiles_in_words, found, self.speed_in_words)))
+
+    @property
+    def in_short(self) -> str:
+        """What stands beside the bar of a harvest, such as `120/300 tiles  12.3 tiles/s, 15 s left`."""
+        of = f"/{self.expected:,}" if self.expected and not self.is_pruned else ""
+        return f"{self.done:,}{of} tiles  {self.speed_in_words or state_in_words(self.state)}"
+
+    @property
+    def below_bar(self) -> str:
+        """What stands below the bar: for what the harvest waits, and what it has found."""
+        return "; ".join(filter(None, (self.detail, self._found_in_words)))
+
+    @property
+    def _found_in_words(self) -> str:
+        return f"{outcomes_in_words(self.counts) or 'none found yet'}; {self.cost_in_words}"
+
+    @property
+    def cost_in_words(self) -> str:
+        """A text such as `141 requests, 2.0 MB`."""
+        return f"{counted(self.cost.requests, 'request')}, {bytes_in_words(self.cost.received_bytes)}"
 
     @property
     def _tiles_in_words(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tileharvest.commands.harvests import COLUMNS, as_plain
+from tileharvest.commands.harvests import COLUMNS
 from tileharvest.commands.terminal import write_rows
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary
@@ -44,7 +44,7 @@ def test_a_large_harvest_takes_one_line(
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    row = as_plain(replace(LARGE, **changes))
+    row = replace(LARGE, **changes).as_plain()
     write_rows([row], COLUMNS, as_json=False, otherwise="", spare=2)
     *_, line = capsys.readouterr().out.splitlines()
     assert len(line.rstrip()) <= 80 or "stopped" in changes

@@ -139,16 +139,6 @@ def test_help_whose_reader_has_seen_enough_ends_without_a_word(asked: list[str])
     assert done.stderr == b""
 
 
-def test_several_harvests_a_day_are_said_to_keep_one_version(
-    tileharvest: Tileharvest, tmp_path: Path
-) -> None:
-    (tmp_path / "maps.toml").write_text(
-        '[often]\nurl = "http://h/"\nevery = "6h"\n[daily]\nurl = "http://h/"\nevery = "1d"\n'
-    )
-    (line,) = [line for line in tileharvest("maps").out.splitlines() if "one version a day" in line]
-    assert line.startswith('often: every = "6h" harvests it several times a day')
-
-
 def test_a_viewer_without_any_map_says_how_to_add_one(
     tileharvest: Tileharvest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

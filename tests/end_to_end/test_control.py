@@ -200,7 +200,7 @@ def test_a_harvest_of_a_paused_map_is_stopped_before_its_first_request(story: St
     assert stopped.errors == "map 'small' was stopped; run again in the same segment to continue\n"
     for nobody in (story.said["nobody to stop"], story.said["nobody left to stop"]):
         assert nobody.status == 1
-        assert nobody.errors == "error: nobody harvests map 'small' now: there is nothing to stop\n"
+        assert nobody.errors == "error: nobody works on map 'small' now: there is nothing to stop\n"
 
 
 def test_after_all_that_it_is_complete_and_each_tile_was_asked_once(story: Story) -> None:

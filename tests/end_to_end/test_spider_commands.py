@@ -97,7 +97,7 @@ def steer(story: Story, process: Forked) -> None:
 
 
 def test_a_spider_that_does_not_run_has_an_empty_queue(story: Story) -> None:
-    assert story.said["nobody"].startswith("spider 'pages': is not running\n")
+    assert story.said["nobody"].startswith("no crawl is running\n")
 
 
 def test_a_pushed_address_is_asked(story: Story) -> None:
@@ -112,7 +112,7 @@ def test_what_failed_is_listed_and_can_be_put_back(story: Story) -> None:
 
 
 def test_the_queue_is_shown(story: Story) -> None:
-    assert story.said["running"].startswith("spider 'pages': is running\n")
+    assert story.said["running"].startswith("a crawl is running\n")
     assert ["failed", "1"] in [line.split() for line in story.said["running"].splitlines()]
 
 

@@ -17,7 +17,6 @@ from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove
 from tileharvest.maps.settings import areas_file
 
 if TYPE_CHECKING:
-    from tileharvest.commands.terminal import Columns
     from tileharvest.history.database import History
     from tileharvest.history.outlines import MapOutline
 
@@ -132,7 +131,7 @@ def _corners(row: Any) -> str:
     return " ".join(",".join(f"{number:.9g}" for number in corner) for corner in row["corners"])
 
 
-_COLUMNS: Final[Columns] = {
+_COLUMNS: Final = {
     "area": "name",
     "layer": "layer",
     "corners": _corners,

@@ -21,17 +21,11 @@ from tileharvest.queue.codec import CodecError, decode
 from tileharvest.queue.port import PUSHED, pushed
 
 if TYPE_CHECKING:
-    from tileharvest.commands.settings import QueueOwner
-    from tileharvest.commands.terminal import Columns
     from tileharvest.history.summaries import FailedTile
     from tileharvest.queue.port import Failure
 
-MANY: Final = 3
+_MANY: Final = 3
 """After failing in this many harvests in a row, a tile will probably fail again. The command says so."""
-
-_NAMED: Final = 5
-"""The most tiles that a line names."""
-
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
 
@@ -48,15 +42,17 @@ class Command(ProjectCommand, ScrapyCommand):
             raise ConfigurationError("--retry puts them back, --clear forgets them: leave one of them out")
 
     def answer(self, opts: Namespace) -> None:
-        owner = queue_owner(self.settings, opts.name)
+        from tileharvest.history.settings import open_history
+        from tileharvest.history.summaries import failed_tiles, forget_failures
+
+        owner, tiles = queue_owner(self.settings, opts.name), []
         failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
-        tiles = _tiles(owner)
+        if owner.description is not None:
+            tiles = ask_history(self.settings, lambda history: failed_tiles(history, owner.name)) or []
+        number = len(tiles) + len(failures)
         nothing = f"no request of {owner.in_words} has failed"
         if not (opts.retry or opts.clear):
-            rows = [*map(_plain_tile, tiles), *map(_plain, failures)]
-            write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
-            if not opts.json:
-                _explain(opts.name, rows)
+            _write([*map(_plain_tile, tiles), *map(_plain, failures)], nothing, as_json=opts.json)
             return
         if tiles and opts.retry:
             owner.push([pushed(tile_order(owner, one.layer, one.tile, 1)) for one in tiles])
@@ -64,59 +60,30 @@ class Command(ProjectCommand, ScrapyCommand):
             ids, lane = [one.id for one in failures], PUSHED if opts.retry else None
             owner.ask(lambda queue: queue.take_up(ids, lane, time.time()))
         if tiles:
-            _forget(owner)
-        number = len(tiles) + len(failures)
-        if not number:
-            write_line(nothing)
-        elif opts.retry:
-            write_line(
-                f"{counted(number, 'request')} of {owner.in_words} put back: a running {owner.run} asks"
-                " again, or else the next one"
-            )
-        else:
-            write_line(f"{counted(number, 'failure')} of {owner.in_words} forgotten")
+            with open_history(self.settings) as history:
+                forget_failures(history, owner.name)
+        done = f"put back: a running {owner.run} asks again, or else the next one"
+        if opts.clear:
+            done = "forgotten"
+        write_line(f"{counted(number, 'request')} of {owner.in_words} {done}" if number else nothing)
 
 
-def _tiles(owner: QueueOwner) -> list[FailedTile]:
-    """Returns the failed tiles of a map. A spider has none."""
-    if owner.description is None:
-        return []
-    from tileharvest.history.summaries import failed_tiles
-
-    return ask_history(owner.settings, lambda history: failed_tiles(history, owner.name)) or []
-
-
-def _forget(owner: QueueOwner) -> None:
-    from tileharvest.history.database import History
-    from tileharvest.history.settings import database_url
-    from tileharvest.history.summaries import forget_failures
-
-    with History.open(database_url(owner.settings)) as history:
-        forget_failures(history, owner.name)
-
-
-_COLUMNS: Final[Columns] = {
-    "tile": "tile",
-    "address": "url",
-    ">attempts": "attempts",
-    ">harvests": "harvests",
-    "failed (UTC)": lambda row: row["failed"][:16].replace("T", " "),
-    "last error": "reason",
-}
-
-
-def _explain(map_name: str, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes hints about failures that the next harvest will not repair."""
-    forbidden = [row["tile"] or row["url"] for row in rows if row["attempts"] == 0]
-    lasting = [row["tile"] or row["url"] for row in rows if row["attempts"] and row["harvests"] >= MANY]
-    permission = f"with the owner's permission write robots = false for map '{map_name}' in maps.toml"
-    for places, what, advice in (
-        (lasting, f"failed in {MANY} harvests or more", "if it fails in a browser too, tell the map's owner"),
-        (forbidden, "forbidden by robots.txt", permission),
-    ):
-        if places:
-            named = first_of(places, _NAMED)
-            write_line(f"{counted(len(places), 'tile')} {what}: {named}; what was known is kept; {advice}")
+def _write(rows: Sequence[dict[str, Any]], nothing: str, *, as_json: bool) -> None:
+    columns = {
+        "tile": "tile",
+        "address": "url",
+        ">attempts": "attempts",
+        ">harvests": "harvests",
+        "failed (UTC)": lambda row: row["failed"][:16].replace("T", " "),
+        "last error": "reason",
+    }
+    write_rows(rows, columns, as_json=as_json, otherwise=nothing)
+    lasting = [row["tile"] for row in rows if row["attempts"] and row["harvests"] >= _MANY]
+    if lasting and not as_json:
+        write_line(
+            f"{counted(len(lasting), 'tile')} failed in {_MANY} harvests or more: {first_of(lasting)}; what"
+            " was known is kept; if it fails in a browser too, tell the map's owner"
+        )
 
 
 def _plain_tile(failed: FailedTile) -> dict[str, Any]:

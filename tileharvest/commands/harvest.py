@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ from scrapy.commands import BaseRunSpiderCommand
 
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
-from tileharvest.commands.report import HarvestEnd, say_what_is_left, worst_status
+from tileharvest.commands.report import HarvestEnd, say_what_is_left
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, say, write_json, write_line
@@ -77,8 +77,8 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         from tileharvest.spiders.tiles import TileSpider
 
         assert self.crawler_process is not None
-        names = self._names
-        interval, is_alone = progress_interval(self.settings), len(names) == 1
+        names, is_alone = self._names, len(self._names) == 1
+        interval = progress_interval(self.settings)
         progress = HarvestProgress(console(sys.stderr), interval, maps=len(names), is_shown=not opts.json)
         ends: dict[str, HarvestEnd] = {}
         passed_over: list[str] = []
@@ -92,9 +92,19 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             if not opts.json:
                 _write(ends[name], is_alone=is_alone, is_verbose=opts.verbose)
 
-        def pass_over(name: str) -> None:
-            progress.remove(name)
-            passed_over.append(name)
+        async def in_turn() -> AsyncIterator[str]:
+            """Yields the maps to harvest. Paused ones are passed over, but for one that is waited for."""
+            for name in names:
+                waits = is_alone and not (opts.all or opts.no_wait)
+                if waits or (since := await _paused(self.settings, name)) is None:
+                    yield name
+                    continue
+                say(
+                    f"map '{name}' is paused since {since} and was passed over;"
+                    f" {program()} resume {name} lets it go on"
+                )
+                progress.remove(name)
+                passed_over.append(name)
 
         runner = Runner(
             self.crawler_process,
@@ -104,15 +114,23 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             arguments=opts.spargs,
             is_alone=is_alone,
         )
-        waits = is_alone and not (opts.all or opts.no_wait)
-        runner.run(_in_turn(self.settings, names, None if waits else pass_over))
+        runner.run(in_turn())
         progress.hide()
         in_order = [ends[name] for name in names if name in ends]
         if opts.json:
             write_json([end.as_plain() for end in in_order])
-        say_what_is_left(in_order, runner.under_way)
-        status = worst_status(in_order)
+        status = say_what_is_left(in_order, runner.under_way)
         self.exitcode = status if len(ends) + len(passed_over) == len(names) else ExitStatus.ERROR
+
+
+async def _paused(settings: BaseSettings, name: str) -> str | None:
+    """Returns since when a map is paused, or None if it is not."""
+    from tileharvest.queue.settings import controls_for
+
+    # The harvest will meet the same error and report it.
+    with suppress(QueueError):
+        return (await controls_for(settings, name)).paused
+    return None
 
 
 def _write(end: HarvestEnd, *, is_alone: bool, is_verbose: bool) -> None:
@@ -142,24 +160,3 @@ def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str,
     for name in names:
         rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
     return names
-
-
-async def _in_turn(
-    settings: BaseSettings, names: list[str], pass_over: Callable[[str], None] | None
-) -> AsyncIterator[str]:
-    """Yields the maps to harvest. Paused ones are left out and handed to `pass_over`, unless it is None."""
-    from tileharvest.queue.settings import controls_for
-
-    for name in names:
-        since = None
-        # The harvest will meet the same error and report it.
-        with suppress(QueueError):
-            since = (await controls_for(settings, name)).paused
-        if since is None or pass_over is None:
-            yield name
-        else:
-            say(
-                f"map '{name}' is paused since {since} and was passed over;"
-                f" {program()} resume {name} lets it go on"
-            )
-            pass_over(name)

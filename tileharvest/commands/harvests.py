@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from scrapy.commands import ScrapyCommand
 
@@ -14,10 +14,6 @@ from tileharvest.commands.terminal import write_rows
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import FOR_PEOPLE
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from tileharvest.commands.terminal import Columns
-    from tileharvest.history.summaries import HarvestSummary
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -33,15 +29,12 @@ class Command(ProjectCommand, ScrapyCommand):
 
         with open_history_for_reading(self.settings) as history:
             summaries = harvest_summaries(history, opts.name)
-        rows = [as_plain(summary) for summary in summaries]
+        rows = [
+            one.as_plain() | {"expected": one.expected, "spared_requests": one.counts.get(Outcome.SKIPPED, 0)}
+            for one in summaries
+        ]
         nothing = f"map '{opts.name}' was not harvested yet"
         write_rows(rows, COLUMNS, as_json=opts.json, otherwise=nothing, spare=2)
-
-
-def as_plain(summary: HarvestSummary) -> dict[str, Any]:
-    """Returns a harvest for programs: the fields of the API, and two more numbers."""
-    spared = summary.counts.get(Outcome.SKIPPED, 0)
-    return {**summary.as_plain(), "expected": summary.expected, "spared_requests": spared}
 
 
 def _sum_of(row: Mapping[str, Any], words: str) -> str:
@@ -53,7 +46,7 @@ def _end(row: Mapping[str, Any]) -> str:
     return state if row["stopped"] is None else f"{state}: {row['stopped']}"
 
 
-COLUMNS: Final[Columns] = {
+COLUMNS: Final = {
     "day": "day",
     "walk": "walk",
     **{

@@ -14,10 +14,9 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    from tileharvest.commands.terminal import Columns
     from tileharvest.history.recorded_versions import RecordedVersion
 
-_COLUMNS: Final[Columns] = {
+_COLUMNS: Final = {
     "day": "day",
     "layer": "layer",
     "tile": "tile",

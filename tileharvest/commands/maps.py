@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from scrapy.commands import ScrapyCommand
@@ -21,7 +21,6 @@ from tileharvest.queue.controls import Controls
 from tileharvest.walk.decision import Decisions
 
 if TYPE_CHECKING:
-    from tileharvest.commands.terminal import Columns
     from tileharvest.harvest.due import Due
     from tileharvest.history.summaries import MapSummary
     from tileharvest.maps.description import MapDescription
@@ -58,16 +57,14 @@ class Command(ProjectCommand, ScrapyCommand):
             write_error(str(fault))
         rows = [
             {
-                **_described(one, due.get(name)),
+                **_plain(one, due.get(name), summaries.get(name)),
                 "paused": controls.get(name, Controls()).paused,
-                **_recorded(summaries.get(name)),
                 "walk": walks[name].kind,
                 "walk_reasons": {layer: found.reason for layer, found in walks[name].layers.items()},
             }
             for name, one in descriptions.items()
         ]
-        nothing = f"no map yet: {program()} add NAME URL"
-        columns: Columns = {
+        columns = {
             "map": _name,
             "last harvest": _last_harvest,
             "next walk": lambda row: walks[row["map"]].in_short,
@@ -78,14 +75,18 @@ class Command(ProjectCommand, ScrapyCommand):
             "url": "url",
             "note": "note",
         }
+        nothing = f"no map yet: {program()} add NAME URL"
         write_rows(rows, columns, as_json=opts.json, otherwise=nothing, spare=4)
-        if not opts.json:
-            why = reasons(walks) if opts.why else []
-            for line in [*why, *several_a_day(descriptions.values())]:
+        if opts.why and not opts.json:
+            for line in reasons(walks):
                 write_line(line)
 
 
-def _described(description: MapDescription, due: Due | None) -> dict[str, Any]:
+def _plain(description: MapDescription, due: Due | None, summary: MapSummary | None) -> dict[str, Any]:
+    """Returns a map for programs. The history may have nothing of it."""
+    last = None
+    if summary is not None and summary.day is not None:
+        last = {"day": summary.day.isoformat(), "reason": summary.reason or "unfinished"}
     return {
         "map": description.name,
         "url": description.url,
@@ -93,19 +94,10 @@ def _described(description: MapDescription, due: Due | None) -> dict[str, Any]:
         "note": description.note,
         "due": due and due.moment.astimezone(description.zone_info).isoformat(timespec="seconds"),
         "due_because": due and due.why,
-    }
-
-
-def _recorded(summary: MapSummary | None) -> dict[str, Any]:
-    """Returns what the history has of a map, which may be nothing."""
-    if summary is None:
-        return {"last_harvest": None, "tiles": 0, "versions": 0, "bytes": 0}
-    day, reason = summary.day, summary.reason or "unfinished"
-    return {
-        "last_harvest": day and {"day": day.isoformat(), "reason": reason},
-        "tiles": summary.tiles,
-        "versions": summary.versions,
-        "bytes": summary.image_bytes,
+        "last_harvest": last,
+        "tiles": summary.tiles if summary else 0,
+        "versions": summary.versions if summary else 0,
+        "bytes": summary.image_bytes if summary else 0,
     }
 
 
@@ -122,16 +114,6 @@ def reasons(walks: Mapping[str, Decisions]) -> list[str]:
         else:
             lines += [f"{name}, layer {layer}: the next walk is {words}" for layer, words in said.items()]
     return lines
-
-
-def several_a_day(descriptions: Iterable[MapDescription]) -> list[str]:
-    """Returns the lines about maps that are harvested more than once a day."""
-    return [
-        f'{one.name}: every = "{one.every}" harvests it several times a day; the history keeps one version a'
-        " day, that of the last harvest"
-        for one in descriptions
-        if one.interval is not None and one.interval.length < timedelta(days=1)
-    ]
 
 
 def _name(row: Mapping[str, Any]) -> str:

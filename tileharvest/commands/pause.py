@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
@@ -13,9 +12,6 @@ from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import program
 from tileharvest.queue.controls import pause
-
-if TYPE_CHECKING:
-    from tileharvest.queue.port import RequestQueue
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -26,17 +22,10 @@ class Command(ProjectCommand, ScrapyCommand):
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
         since = f"{datetime.now(owner.zone_info):%Y-%m-%d %H:%M:%S %Z}"
-
-        async def ask(queue: RequestQueue) -> tuple[str | None, bool]:
-            return await pause(queue, since), await owner.is_worked_on(queue)
-
-        before, is_running = owner.ask(ask)
+        before = owner.ask(lambda queue: pause(queue, since))
+        state = "is paused: requests on the way finish, no further one starts"
         if before is not None:
             state = f"is paused already, since {before}"
-        elif is_running:
-            state = "is paused: requests on the way finish, no further one starts"
-        else:
-            state = "is paused: nobody works on it now, and the next run will wait"
-        result = {owner.kind: owner.name, "paused": before or since, "is_running": is_running}
+        result = {owner.kind: owner.name, "paused": before or since, "is_running": owner.workers > 0}
         words = f"{owner.in_words} {state}; {program()} resume {owner.name} lets it go on"
         write_answer(result, words, as_json=opts.json)

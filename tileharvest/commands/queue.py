@@ -12,13 +12,12 @@ from scrapy.commands import ScrapyCommand
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
-from tileharvest.commands.workers import NO_WORKER, WORKER_COLUMNS
+from tileharvest.commands.workers import WORKER_COLUMNS
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 
 if TYPE_CHECKING:
     from tileharvest.commands.settings import QueueOwner
-    from tileharvest.history.summaries import HarvestSummary
     from tileharvest.monitoring.overview import Overview
 
 
@@ -32,7 +31,6 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.history.summaries import progress_of
-        from tileharvest.queue.settings import workers_on
 
         owner = queue_owner(self.settings, opts.name)
         progress, harvest = None, None
@@ -40,9 +38,10 @@ class Command(ProjectCommand, ScrapyCommand):
             progress = ask_history(self.settings, lambda history: progress_of(history, owner.name))
         segment = None if progress is None else progress.segment
         overview = owner.ask_if_any(lambda queue: look(queue, segment, time.time()), NOTHING)
-        listed = overview.workers
-        workers = workers_on(self.settings, owner.queue) if listed is None else len(listed)
-        state, detail = _state(owner, overview, progress, is_worked_on=workers > 0)
+        workers = owner.workers if overview.workers is None else len(overview.workers)
+        state, detail = State.INTERRUPTED, (progress and progress.stopped) or ""
+        if workers:
+            state, detail = _state(owner, overview, has_begun=progress is not None)
         if progress is None:
             words = _without_stats(owner, state, detail)
         else:
@@ -64,7 +63,7 @@ class Command(ProjectCommand, ScrapyCommand):
         write_table(["requests", ">number"], rows)
         if listed is not None:
             write_line("")
-            write_rows(listed, WORKER_COLUMNS, as_json=False, otherwise=NO_WORKER)
+            write_rows(listed, WORKER_COLUMNS, as_json=False, otherwise="no worker")
 
 
 def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
@@ -72,27 +71,20 @@ def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
 
     A harvest that begins is in the queue before it is in the history. A spider never is in the history.
     """
-    is_running = state is not State.INTERRUPTED
-    if owner.description is None:
-        words = (state_in_words(state, detail) or "is running") if is_running else "is not running"
-        return f"{owner.in_words}: {words}"
-    if not is_running:
-        return "no harvest is running"
-    if state is State.BEGINNING:
+    if state is State.INTERRUPTED:
+        return f"no {owner.run} is running"
+    if owner.description is not None and state is State.BEGINNING:
         return "a harvest begins or ends"
-    return f"a harvest waits: {state_in_words(state, detail)}"
+    return f"a {owner.run} {state_in_words(state, detail) or 'is running'}"
 
 
-def _state(
-    owner: QueueOwner, overview: Overview, progress: HarvestSummary | None, *, is_worked_on: bool
-) -> tuple[State, str]:
-    """Returns the state of a harvest or a spider and its detail, as far as queue, history and clock know it.
+def _state(owner: QueueOwner, overview: Overview, *, has_begun: bool) -> tuple[State, str]:
+    """Returns the state of a harvest or a spider that is worked on, and its detail, as far as queue, history
+    and clock know it.
 
     Only a worker knows more, for example that the host is down.
     """
     paused, counts = overview.controls.paused, overview.counts
-    if not is_worked_on:
-        return State.INTERRUPTED, (progress and progress.stopped) or ""
     if paused is not None:
         return State.PAUSED, f"since {paused}"
     waits = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
@@ -103,4 +95,4 @@ def _state(
     rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
     if rules.gap_at(now) is None and (until := rules.quiet_until(now)) is not None:
         return State.QUIET, f"until {until:%Y-%m-%d %H:%M %Z}"
-    return State.of(None, has_begun=progress is not None, waits=waits), ""
+    return State.of(None, has_begun=has_begun, waits=waits), ""

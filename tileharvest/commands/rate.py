@@ -28,6 +28,13 @@ class Command(ProjectCommand, ScrapyCommand):
     details = "A new rate also holds for what runs now."
     examples = ("my-server 2/s", "my-server default")
 
+    def check(self, opts: Namespace) -> None:
+        if opts.rate not in (None, _OWN):
+            try:
+                parse_rate(opts.rate)
+            except ValueError as error:
+                raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
+
     def answer(self, opts: Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
 
@@ -37,36 +44,20 @@ class Command(ProjectCommand, ScrapyCommand):
                 f"{owner.in_words} harvests no map: its rate is Scrapy's DOWNLOAD_DELAY; stop it, set"
                 " that, and run it again, and it goes on"
             )
-        own = rules_for(self.settings, owner.description).gap
-        if opts.rate == _OWN:
-            owner.ask_if_any(lambda queue: set_rate(queue, None), None)
-        elif opts.rate is not None:
-            _check_rate(opts.rate)
-            owner.ask(lambda queue: set_rate(queue, opts.rate))
+        if opts.rate is not None:
+            rate = None if opts.rate == _OWN else opts.rate
+            owner.ask(lambda queue: set_rate(queue, rate))
+        own = _in_words(rules_for(self.settings, owner.description).gap)
         by_hand = owner.ask_if_any(controls_of, Controls()).rate
-        asks = f"{owner.in_words} is asked"
-        if by_hand is None:
-            words = f"{asks} at its own rate: {_in_words(own)}; none is set by hand"
-        else:
+        words = f"{owner.in_words} is asked at its own rate: {own}; none is set by hand"
+        if by_hand is not None:
             words = (
-                f"{asks} at {_in_words(by_hand)}, as set by hand, until"
-                f" `{program()} rate {owner.name} {_OWN}`; its own rate: {_in_words(own)}. Where its host,"
-                " robots.txt or quiet hours ask for less, that holds"
+                f"{owner.in_words} is asked at {_in_words(by_hand)}, as set by hand, until"
+                f" `{program()} rate {owner.name} {_OWN}`; its own rate: {own}. Where its host, robots.txt or"
+                " quiet hours ask for less, that holds"
             )
-        result = {
-            owner.kind: opts.name,
-            "by_hand": by_hand and _in_words(by_hand),
-            "own": _in_words(own),
-        }
+        result = {owner.kind: opts.name, "by_hand": by_hand and _in_words(by_hand), "own": own}
         write_answer(result, words, as_json=opts.json)
-
-
-def _check_rate(text: str) -> None:
-    """Raises ConfigurationError for a text that is not a rate."""
-    try:
-        parse_rate(text)
-    except ValueError as error:
-        raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
 
 
 def _in_words(gap: Delay) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.commands.terminal import MOST_NAMED, first_of, say
+from tileharvest.commands.terminal import first_of, say
 from tileharvest.errors import ExitStatus, counted, program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import outcomes_in_words
@@ -23,7 +23,6 @@ _WORST_FIRST: Final = {
     ExitStatus.BUDGET: "ended by a budget",
     ExitStatus.FAILED_TILES: "with failed tiles",
 }
-
 _MOST_REASONS: Final = 3
 """The most reasons of failures that a line names."""
 
@@ -70,10 +69,8 @@ class HarvestEnd:
         """The whole end in one line, such as `world, 2026-11-20: done; 298 new, 82 empty; 401 requests`."""
         if self.exit_status is ExitStatus.DONE:
             state = "done" if self.ending is None else "nothing to do"
-        elif self.is_stopped:
-            state = "stopped"
         else:
-            state = _WORST_FIRST[self.exit_status]
+            state = "stopped" if self.is_stopped else _WORST_FIRST[self.exit_status]
         cost = f"{counted(self.requests, 'request')}, {bytes_in_words(self.received_bytes)} received"
         found = [state, outcomes_in_words(self.counts), cost]
         return f"{self.name}, {self.day}: " + "; ".join(filter(None, found))
@@ -95,28 +92,24 @@ class HarvestEnd:
         }
 
 
-def say_what_is_left(ends: Collection[HarvestEnd], cut_short: Sequence[str]) -> None:
-    """Says why tiles have failed, and which harvests were stopped, or cut short by the second signal."""
-    failed = [end for end in ends if end.failures and end.exit_status is ExitStatus.FAILED_TILES]
-    for end in failed[:MOST_NAMED]:
-        reasons = [f"{reason} {tiles:,}" for reason, tiles in end.failures.items()]
-        say(
-            f"failed tiles of map '{end.name}': {first_of(reasons, _MOST_REASONS)}; {program()} failures"
-            f" {end.name} lists them, and the next harvest asks again"
-        )
+def say_what_is_left(ends: Collection[HarvestEnd], cut_short: Sequence[str]) -> ExitStatus:
+    """Says why tiles have failed, and which harvests were stopped, or cut short by the second signal. Returns
+    the exit status of all harvests together. If there are several, it says whose status it is."""
+    for end in ends:
+        if end.failures and end.exit_status is ExitStatus.FAILED_TILES:
+            reasons = [f"{reason} {tiles:,}" for reason, tiles in end.failures.items()]
+            say(
+                f"failed tiles of map '{end.name}': {first_of(reasons, _MOST_REASONS)}; {program()} failures"
+                f" {end.name} lists them, and the next harvest asks again"
+            )
     stopped = [end.name for end in ends if end.is_stopped]
     for names, how in ((stopped, "stopped"), (cut_short, "left at once")):
         if names:
             maps = f"map '{names[0]}' was" if len(names) == 1 else f"{len(names):,} maps were"
             say(f"{maps} {how}; run again in the same segment to continue")
-
-
-def worst_status(ends: Collection[HarvestEnd]) -> ExitStatus:
-    """Returns the exit status of these harvests together. If there are several, it says whose status it
-    is."""
     statuses = {end.exit_status for end in ends}
     worst = next((status for status in _WORST_FIRST if status in statuses), ExitStatus.DONE)
     if len(ends) > 1 and worst is not ExitStatus.DONE:
-        names = [end.name for end in ends if end.exit_status is worst]
-        say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {first_of(names)}")
+        whose = [end.name for end in ends if end.exit_status is worst]
+        say(f"exit status {int(worst)}, {_WORST_FIRST[worst]}: {first_of(whose)}")
     return worst

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
@@ -13,9 +12,6 @@ from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import program
 from tileharvest.queue.controls import resume
 
-if TYPE_CHECKING:
-    from tileharvest.queue.port import RequestQueue
-
 
 class Command(ProjectCommand, ScrapyCommand):
     summary = "Let a paused map or spider go on"
@@ -23,16 +19,9 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
-
-        async def ask(queue: RequestQueue) -> tuple[bool, bool]:
-            return await resume(queue), await owner.is_worked_on(queue)
-
-        was_paused, is_running = owner.ask_if_any(ask, (False, False))
-        if not was_paused:
-            state = "was not paused"
-        elif is_running:
-            state = "goes on"
-        else:
+        was_paused, is_running = owner.ask_if_any(resume, otherwise=False), owner.workers > 0
+        state = "goes on" if was_paused else "was not paused"
+        if was_paused and not is_running:
             state = f"is no longer paused; nobody works on it now: run {program()} {owner.run} {owner.name}"
         result = {owner.kind: owner.name, "was_paused": was_paused, "is_running": is_running}
         write_answer(result, f"{owner.in_words} {state}", as_json=opts.json)

@@ -101,11 +101,12 @@ class QueueOwner:
         """Puts these requests into the queue. Must not be called inside an event loop. Raises QueueError."""
         self.ask(lambda queue: queue.exchange(entries, (), None, time.time()))
 
-    async def is_worked_on(self, queue: RequestQueue) -> bool:
-        """Returns whether anybody works on the open queue. Raises QueueError."""
-        from tileharvest.queue.settings import is_worked_on
+    @property
+    def workers(self) -> int:
+        """How many workers are at the queue now, or 0 if that cannot be found out."""
+        from tileharvest.queue.settings import workers_on
 
-        return await is_worked_on(self.settings, self.queue, queue)
+        return workers_on(self.settings, self.queue)
 
 
 def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:

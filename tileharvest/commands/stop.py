@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
 from scrapy.commands import ScrapyCommand
 
@@ -13,9 +12,6 @@ from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import TileHarvestError
 from tileharvest.queue.controls import stop
 
-if TYPE_CHECKING:
-    from tileharvest.queue.port import RequestQueue
-
 
 class Command(ProjectCommand, ScrapyCommand):
     summary = "Stop a running harvest or spider, which can be continued"
@@ -23,16 +19,10 @@ class Command(ProjectCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         owner = queue_owner(self.settings, opts.name)
-
-        async def ask(queue: RequestQueue) -> bool:
-            if not await owner.is_worked_on(queue):
-                return False
-            await stop(queue)
-            return True
-
-        if not owner.ask_if_any(ask, otherwise=False):
-            works = "runs" if owner.description is None else "harvests"
-            raise TileHarvestError(f"nobody {works} {owner.in_words} now: there is nothing to stop")
+        # A worker that begins later does not obey the order.
+        owner.ask_if_any(stop, None)
+        if not owner.workers:
+            raise TileHarvestError(f"nobody works on {owner.in_words} now: there is nothing to stop")
         words = (
             f"{owner.in_words} is stopping: requests on the way finish, and nothing is lost;"
             f" run it again in its segment to continue where it stopped"

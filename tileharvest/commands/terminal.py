@@ -7,16 +7,13 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 
 from tileharvest.errors import HIDDEN, ExitStatus, StoppedError, TileHarvestError, printable
-
-Columns: TypeAlias = "Mapping[str, str | Callable[[Mapping[str, Any]], str]]"
-"""A table's columns by their heads. The value is the key, or the function, that gives a cell of a row."""
 
 _WIDTH_OF_PIPES = 1_000_000
 """Columns of an output that is not a terminal. No line is that long, so nothing is cut off."""
@@ -117,12 +114,17 @@ def write_answer(value: Any, words: str, *, as_json: bool) -> None:
 
 
 def write_rows(
-    rows: Sequence[Mapping[str, Any]], columns: Columns, *, as_json: bool, otherwise: str, spare: int = 0
+    rows: Sequence[Mapping[str, Any]],
+    columns: Mapping[str, Any],
+    *,
+    as_json: bool,
+    otherwise: str,
+    spare: int = 0,
 ) -> None:
     """Writes rows of plain types on stdout, as JSON with every key or as a table of the columns.
 
-    None is an empty cell. If there are no rows, people get the line `otherwise`. `spare` is that of
-    `write_table`.
+    `columns` has, by the head of a column, the key, or the function of a row, that gives a cell. None is an
+    empty cell. If there are no rows, people get the line `otherwise`. `spare` is that of `write_table`.
     """
     if as_json:
         write_json(rows)
@@ -132,18 +134,14 @@ def write_rows(
         write_line(otherwise)
 
 
-def _cell(row: Mapping[str, Any], of: str | Callable[[Mapping[str, Any]], str]) -> str:
+def _cell(row: Mapping[str, Any], of: Any) -> str:
     value = row[of] if isinstance(of, str) else of(row)
     if value is None:
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-MOST_NAMED = 10
-"""The most maps that a line names."""
-
-
-def first_of(names: Sequence[str], most: int = MOST_NAMED) -> str:
+def first_of(names: Sequence[str], most: int = 10) -> str:
     """Returns the first names, at most `most`, and how many more there are, such as `a, b and 3 more`."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")

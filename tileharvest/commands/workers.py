@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scrapy.commands import ScrapyCommand
 
@@ -14,11 +14,7 @@ from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError, duration_in_words, program
 from tileharvest.monitoring.overview import workers_as_plain
 
-if TYPE_CHECKING:
-    from tileharvest.commands.terminal import Columns
-
-
-WORKER_COLUMNS: Final[Columns] = {
+WORKER_COLUMNS: Final = {
     "host": "host",
     ">pid": lambda row: str(row["pid"]),
     "segment": "segment",
@@ -27,8 +23,6 @@ WORKER_COLUMNS: Final[Columns] = {
     ">leased": "leased",
 }
 """The columns of `workers_as_plain`. With a map's name before them they fit into 80 characters."""
-
-NO_WORKER: Final = "no worker"
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -52,5 +46,5 @@ class Command(ProjectCommand, ScrapyCommand):
         rows = [
             {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.queue])
         ]
-        columns: Columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
-        write_rows(rows, columns, as_json=opts.json, otherwise=NO_WORKER)
+        columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
+        write_rows(rows, columns, as_json=opts.json, otherwise="no worker")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.politeness.throttle import Throttle
-    from tileharvest.queue.port import RequestQueue, Worker
+    from tileharvest.queue.port import Worker
     from tileharvest.queue.redis.link import RedisLink
     from tileharvest.queue.redis.map_leases import RedisMapLeases
     from tileharvest.queue.redis.queue import RedisQueue
@@ -220,13 +220,6 @@ def _redis_link(settings: BaseSettings, what: str, patience: float) -> RedisLink
     from tileharvest.queue.redis.link import RedisLink, connection_parameters  # noqa: PLC0415
 
     return RedisLink(connection_parameters(settings), what, patience)
-
-
-async def is_worked_on(settings: BaseSettings, name: str, queue: RequestQueue) -> bool:
-    """Returns whether anybody works on this open queue. A worker of a shared queue that was killed counts
-    until it has been silent for long enough. Raises QueueError."""
-    workers = await queue.workers()
-    return has_local_worker(settings, name) if workers is None else bool(workers)
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:

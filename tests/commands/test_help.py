@@ -24,7 +24,7 @@ COMMANDS = {
 
 def parser_of(command: Any) -> argparse.ArgumentParser:
     command.settings = get_project_settings()
-    parser = ScrapyArgumentParser(description=command.long_desc(), conflict_handler="resolve")
+    parser = ScrapyArgumentParser(conflict_handler="resolve")
     command.add_options(parser)
     return parser
 

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.viewer.building import BLUE, FIRST, RED, World, picture
-from tileharvest.tiles.grid import Tile
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -145,15 +142,3 @@ def test_a_viewer_without_any_map_says_how_to_add_one(
     monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
     done = tileharvest("serve", "--host", "192.0.2.1")
     assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.err
-
-
-def test_images_that_were_replaced_on_their_day_are_not_said_to_be_left_by_a_kill(
-    tileharvest: Tileharvest, tmp_path: Path
-) -> None:
-    world = World(tmp_path)
-    for body in (picture(RED), picture(BLUE)):
-        world.harvest(FIRST, {Tile(0, 1, 1): body}, finished=False)
-    done = tileharvest("check-store")
-    assert done.status == 0
-    assert "1 image that no version names" in done.out
-    assert "a second harvest of the same day leaves those that it has replaced" in done.out

@@ -112,13 +112,13 @@ def test_what_failed_is_listed_and_can_be_put_back(story: Story) -> None:
 
 
 def test_the_queue_is_shown(story: Story) -> None:
-    assert story.said["running"].startswith("a crawl is running\n")
+    assert story.said["running"].startswith("crawl: running\n")
     assert ["failed", "1"] in [line.split() for line in story.said["running"].splitlines()]
 
 
 def test_a_spider_can_be_paused_and_resumed(story: Story) -> None:
     assert story.said["paused"].startswith("spider 'pages' is paused: requests on the way finish")
-    assert story.said["paused in the queue"].startswith("spider 'pages': paused, since")
+    assert story.said["paused in the queue"].startswith("crawl: paused, since")
     assert story.said["resumed"] == "spider 'pages' goes on\n"
     assert "spider 'pages' is paused since" in story.log.read_text()
 

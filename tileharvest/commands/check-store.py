@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,39 +60,37 @@ class Command(ProjectCommand, ScrapyCommand):
 
         settings = self.settings
         with open_history_for_reading(settings) as history:
-            store = open_store(settings)
             damage = history.damage()
-            if damage and not opts.json:
-                for line in damage[:_SHOWN]:
-                    write_line(f"the history is damaged: {line}")
-                write_line("restore it from a backup: the next harvest asks for what was recorded since then")
-                write_line("")
-            found = Inventory.take(history, store, opts.name, reads_bytes=opts.bytes)
+            found = Inventory.take(history, open_store(settings), opts.name, reads_bytes=opts.bytes)
+        if found.missing or damage:
+            self.exitcode = ExitStatus.ERROR
+        unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
         rows = [_plain(named, why) for named, why in found.missing]
+        result: dict[str, Any] = {"damage": damage, "images": found.images}
+        result |= {"missing": rows, "unnamed": unnamed}
         if not opts.json:
             # Before anything is fetched anew or removed, which may fail.
-            _write(found, rows, is_mended=opts.mend, is_cleaned=opts.clean)
-        if damage and opts.clean:
+            for line in damage[:_SHOWN]:
+                write_line(f"the history is damaged, restore it from a backup: {line}")
+            _write(found, rows, opts)
+        if opts.clean and damage:
             raise HistoryError(
                 "the history is damaged, so nobody knows which images it names: no image was removed; restore"
                 " it from a backup first"
             )
-        removed = _cleaned(settings, found) if opts.clean else None
-        asked = _asked_anew(settings, found) if opts.mend else None
+        lines = []
+        if opts.clean:
+            result["removed"] = removed = _cleaned(settings, found)
+            lines.append(f"{counted(removed, 'image')} older than a day that no version names: removed")
+        if opts.mend:
+            asked = _asked_anew(settings, found)
+            result["asked"] = [one.image.file_name for one in asked]
+            lines += _mended(asked, found)
         if opts.json:
-            unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
-            done: dict[str, Any] = {} if removed is None else {"removed": removed}
-            done |= {} if asked is None else {"asked": [one.image.file_name for one in asked]}
-            write_json(
-                {"damage": damage, "images": found.images, "missing": rows, "unnamed": unnamed, **done}
-            )
+            write_json(result)
         else:
-            if removed is not None:
-                write_line(f"{counted(removed, 'image')} older than a day that no version names: removed")
-            if asked is not None:
-                _write_asked(asked, found)
-        if found.missing or damage:
-            self.exitcode = ExitStatus.ERROR
+            for line in lines:
+                write_line(line)
 
 
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:
@@ -142,16 +140,16 @@ def _asked_anew(settings: BaseSettings, found: Inventory) -> list[NamedImage]:
     return asked
 
 
-def _write_asked(asked: Sequence[NamedImage], found: Inventory) -> None:
-    names = " ".join(sorted({one.map_name for one in asked}))
-    left = len(found.missing) - len({one.image for one in asked})
+def _mended(asked: Sequence[NamedImage], found: Inventory) -> Iterator[str]:
+    """Yields what a person must know of the images that are fetched anew."""
     if asked:
-        write_line(
+        names = " ".join(sorted({one.map_name for one in asked}))
+        yield (
             f"{len(asked):,} of them may still be had from the sites: run {program()} harvest {names}; an"
             " image of an earlier day comes back only where its site still has the same bytes"
         )
-    if left:
-        write_line(
+    if left := len(found.missing) - len({one.image for one in asked}):
+        yield (
             f"{left:,} of them can come only from a backup of the store: no latest version of a tile of a map"
             " in maps.toml has such an image"
         )
@@ -168,18 +166,17 @@ def _plain(named: NamedImage, why: str) -> dict[str, Any]:
     }
 
 
-def _write(found: Inventory, rows: Sequence[dict[str, Any]], *, is_mended: bool, is_cleaned: bool) -> None:
+def _write(found: Inventory, rows: Sequence[dict[str, Any]], opts: Namespace) -> None:
     if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
         write_table(columns, [list(row.values()) for row in rows[:_SHOWN]])
         write_line("")
-    missing = f"{len(found.missing):,} of them are missing or damaged" if found.missing else "all are there"
+    missing = f"{len(rows):,} of them are missing or damaged" if rows else "all are there"
     write_line(f"the history names {counted(found.images, 'image')}: {missing}")
-    if found.missing and not is_mended:
+    if rows and not opts.mend:
         write_line("restore them from a backup of the store, or see what --mend can do")
-    if found.unnamed and not is_cleaned:
+    if found.unnamed and not opts.clean:
         write_line(
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
-            f" {found.unnamed[0].name}: a second harvest of the same day leaves those that it has replaced,"
-            " and a kill leaves some; they do no harm, and --clean removes those that are older than a day"
+            f" {found.unnamed[0].name}: they do no harm, and --clean removes those that are older than a day"
         )

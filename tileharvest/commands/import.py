@@ -37,14 +37,6 @@ if TYPE_CHECKING:
     Work: TypeAlias = Callable[[History, TileStore, ImportWatch], None]
     """An import that is ready to run."""
 
-_OPTIONS: Final = {
-    "git": ("path", "branch", "rewritten"),
-    "folder": ("day",),
-    "kedamadiff": ("savename", "layer"),
-}
-"""The options that only one form has, by form."""
-
-
 _MOST_TOLD: Final = 10
 """The most lines about days that could not be read, and about missing images. `--json` names all of them."""
 
@@ -110,8 +102,14 @@ class Command(ProjectCommand, ScrapyCommand):
         from tileharvest.history.settings import open_history
         from tileharvest.store.settings import open_store
 
-        settings, name = self.settings, opts.name
-        _refuse_other_options(opts)
+        settings, name, forms = self.settings, opts.name, _FORMS
+        if opts.form not in forms:
+            hint = nearest(opts.form, forms, f"there are {', '.join(forms)}")
+            raise ConfigurationError(f"nothing can be imported from '{opts.form}'; {hint}")
+        for option, how in self.options.items():
+            form = how["help"].partition(":")[0]
+            if form != opts.form and getattr(opts, option.removeprefix("--")):
+                raise ConfigurationError(f"{option} is for {program()} import {form}; nothing was changed")
         if name not in (maps := maps_if_any(maps_file(settings))):
             first = (
                 f"write its entry there first, even if its site is gone: [{name}] and below it"
@@ -120,10 +118,9 @@ class Command(ProjectCommand, ScrapyCommand):
             raise ConfigurationError(
                 f"{maps_file(settings)} has no map '{name}': {nearest(name, maps, first)}"
             )
-        forms = {"git": _of_git, "folder": _of_folder, "kedamadiff": _of_kedamadiff}
         shown = ImportDisplay(name, console(sys.stderr), progress_interval(settings), is_shown=not opts.json)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
-            work = forms[opts.form](settings, described_map(settings, name), opts)
+            work = forms[opts.form](settings, described_map(settings, name), opts, datetime.now(UTC))
             with shown, open_history(settings) as history:
                 work(history, open_store(settings), shown)
         _write(name, shown, as_json=opts.json)
@@ -131,11 +128,7 @@ class Command(ProjectCommand, ScrapyCommand):
             self.exitcode = ExitStatus.FAILED_TILES
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
+def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
     """Returns the import. Fetches a repository that is not a local folder.
 
     Raises ConfigurationError and SiteError.
@@ -161,15 +154,15 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
     path = folder if opts.path is None else opts.path
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, f"git {repository.origin}", _now())
+        into = ImportedMap(description, history, store, f"git {repository.origin}", now)
         zone = description.zone_info
-        work = import_git(into, repository, tip, path, zone, _now(), watch, rewritten=opts.rewritten)
+        work = import_git(into, repository, tip, path, zone, now, watch, rewritten=opts.rewritten)
         asyncio.run(work)
 
     return run
 
 
-def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
+def _of_folder(_: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
     from tileharvest.harvest.settings import day_of
     from tileharvest.importers.imported_map import SOURCE, ImportedMap, import_folder
 
@@ -177,44 +170,35 @@ def _of_folder(settings: BaseSettings, description: MapDescription, opts: Namesp
         raise ConfigurationError(
             "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
         )
-    day = day_of(description, opts.day, _now())
+    day = day_of(description, opts.day, now)
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, SOURCE, _now())
+        into = ImportedMap(description, history, store, SOURCE, now)
         asyncio.run(import_folder(into, Path(opts.source), day, watch))
 
     return run
 
 
-def _of_kedamadiff(settings: BaseSettings, description: MapDescription, opts: Namespace) -> Work:
+def _of_kedamadiff(_: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
     from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive, import_kedamadiff
 
     archive = KedamaDiffArchive.open(Path(opts.source), opts.savename)
+    if description.timezone != ZONE:
+        say(
+            f"the archive's days are those of {ZONE} unless KedamaDiff was configured otherwise, and the"
+            f' map\'s are of {description.timezone}: write timezone = "{ZONE}" into its entry'
+        )
 
     def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        outside = import_kedamadiff(archive, description, history, store, _now(), watch, opts.layer)
+        outside = import_kedamadiff(archive, description, history, store, now, watch, opts.layer)
         if outside:
             records = counted(outside, "record")
             say(f"map '{description.name}' does not keep the tiles of {records}, which it leaves out")
-        if description.timezone != ZONE:
-            say(
-                f"the archive's days are those of {ZONE} unless KedamaDiff was configured otherwise, and the"
-                f' map\'s are of {description.timezone}: write timezone = "{ZONE}" into its entry'
-            )
 
     return run
 
 
-def _refuse_other_options(opts: Namespace) -> None:
-    """Raises ConfigurationError for an unknown form, and for an option of another form."""
-    form = opts.form
-    if form not in _OPTIONS:
-        there = f"there are {', '.join(_OPTIONS)}"
-        raise ConfigurationError(f"nothing can be imported from '{form}'; {nearest(form, _OPTIONS, there)}")
-    for other, options in _OPTIONS.items():
-        for option in options:
-            if other != form and getattr(opts, option):
-                raise ConfigurationError(f"--{option} is for {program()} import {other}; nothing was changed")
+_FORMS: Final = {"git": _of_git, "folder": _of_folder, "kedamadiff": _of_kedamadiff}
 
 
 def _write(name: str, shown: ImportDisplay, *, as_json: bool) -> None:
@@ -233,8 +217,7 @@ def _write(name: str, shown: ImportDisplay, *, as_json: bool) -> None:
         is_all = not (shown.unread or shown.missing)
         write_line(f"map '{name}'{' has all of it already' if is_all else ''}: nothing was imported")
         return
-    first, last = min(shown.days), max(shown.days)
-    when = f"{first} imported" if first == last else f"{len(shown.days):,} days imported, {first} to {last}"
+    when = f"{counted(len(shown.days), 'day')} imported, {min(shown.days)} to {max(shown.days)}"
     write_line(f"{name}: {when}; {outcomes_in_words(shown.counts)}")
     taken = sum(one.left_out for one in shown.days.values())
     if taken:

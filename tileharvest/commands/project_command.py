@@ -11,8 +11,8 @@ import textwrap
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeVar
 
 from scrapy.addons import AddonManager
+from scrapy.settings import SETTINGS_PRIORITIES
 
-from tileharvest.commands.settings import quieten
 from tileharvest.commands.terminal import failing_clearly, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 from tileharvest.spiders.log import write_printable_lines
@@ -72,7 +72,8 @@ class ProjectCommand:
     has_json: ClassVar[bool] = True
     """Whether the command has the option --json."""
     log_level: ClassVar[str | None] = None
-    """The lowest level of the log that is shown, in short lines. None leaves the log to the settings."""
+    """The lowest level of the log that is shown, in short lines, unless the command line names another. None
+    leaves the log to the settings."""
     settings: Any
     exitcode: int
     crawler_process: CrawlerProcessBase | None
@@ -83,39 +84,39 @@ class ProjectCommand:
         """The command's word."""
         return type(self).__module__.rpartition(".")[2]
 
-    def syntax(self) -> str:
-        return f"[options] {self.form or self.arguments}"
-
     def short_desc(self) -> str:
         return self.summary
-
-    def long_desc(self) -> str:
-        return f"{self.summary}. {self.details}".strip()
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser
         parser.error = _refuse  # type: ignore[method-assign]
-        parser.usage = f"{program()} {self.word} {self.syntax()}".replace("%", "%%")
+        parser.usage = f"{program()} {self.word} [options] {self.form or self.arguments}"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         width = shutil.get_terminal_size().columns - 2
         examples = "".join(f"\n  {program()} {self.word} {one}".rstrip() for one in self.examples)
-        parser.description = textwrap.fill(self.long_desc(), width) + f"\n\nexamples:{examples}"
+        words = f"{self.summary}. {self.details}".strip()
+        parser.description = f"{textwrap.fill(words, width)}\n\nexamples:{examples}"
         if self.has_json:
             parser.add_argument("--json", action="store_true", help="write JSON for programs")
         for name, how in self.options.items():
             parser.add_argument(name, **how)
-        scrapys: Any = _Apart(parser.add_argument_group("Scrapy's options"))
-        super().add_options(scrapys)  # type: ignore[misc]
+        # Scrapy adds its options to the parser and to a group. Both are this group, apart from ours.
+        group: Any = parser.add_argument_group("Scrapy's options")
+        group.add_argument_group = lambda title: group
+        super().add_options(group)  # type: ignore[misc]
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
         super().process_options(args, opts)  # type: ignore[misc]
-        if self.log_level is not None:
-            quieten(self.settings, self.log_level)
+        settings = self.settings
+        is_named = (settings.getpriority("LOG_LEVEL") or 0) >= SETTINGS_PRIORITIES["cmdline"]
+        if self.log_level is not None and not is_named:
+            settings.set("LOG_LEVEL", self.log_level, priority="cmdline")
+            settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
         # Mistakes are reported before Scrapy makes a crawler process, which writes to the log.
         with failing_clearly(self):
             self._refuse_unknown_options(args)
             # Scrapy does this only when it makes a crawler process. The add-on brings the spiders of maps.
-            AddonManager.load_pre_crawler_settings(self.settings)
+            AddonManager.load_pre_crawler_settings(settings)
             # People write -- before a tile whose name begins with a minus.
             self._read([argument for argument in args if argument != "--"], opts)
             self.check(opts)
@@ -173,16 +174,6 @@ def _refuse(message: str) -> NoReturn:
     """Ends the process with a line about a wrong option. A parser's own `error` writes the usage above it."""
     write_error(message)
     sys.exit(ExitStatus.USAGE)
-
-
-class _Apart:
-    """Takes the options that Scrapy adds to a parser into one group, apart from ours."""
-
-    def __init__(self, group: Any) -> None:
-        self.add_argument = group.add_argument
-
-    def add_argument_group(self, title: str) -> _Apart:
-        return self
 
 
 def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:

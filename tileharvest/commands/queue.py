@@ -75,7 +75,7 @@ def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
         return f"no {owner.run} is running"
     if owner.description is not None and state is State.BEGINNING:
         return "a harvest begins or ends"
-    return f"a {owner.run} {state_in_words(state, detail) or 'is running'}"
+    return f"{owner.run}: {state_in_words(state, detail) or 'running'}"
 
 
 def _state(owner: QueueOwner, overview: Overview, *, has_begun: bool) -> tuple[State, str]:

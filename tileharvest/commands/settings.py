@@ -7,10 +7,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
-from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.errors import ConfigurationError, nearest
@@ -24,14 +23,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Entry, RequestQueue
 
 Told = TypeVar("Told")
-Number = TypeVar("Number", int, float)
-
-
-def quieten(settings: BaseSettings, level: str) -> None:
-    """Limits the log to this level and above, in short lines, unless the command line names a level."""
-    if (settings.getpriority("LOG_LEVEL") or 0) < SETTINGS_PRIORITIES["cmdline"]:
-        settings.set("LOG_LEVEL", level, priority="cmdline")
-        settings.set("LOG_FORMAT", "%(levelname)s: %(message)s", priority="cmdline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +109,9 @@ def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
         return QueueOwner(settings, name, described_map(settings, name))
     except ConfigurationError:
         # Spiders take long to load, and most names are those of maps.
-        if not _own_spiders(settings):
+        owners = {owner.name: owner for owner in queue_owners(settings)}
+        if name not in owners and all(owner.description for owner in owners.values()):
             raise
-    owners = {owner.name: owner for owner in queue_owners(settings)}
     if name not in owners:
         hint = nearest(name, owners, f"there are {', '.join(owners)}")
         raise ConfigurationError(f"there is neither a map nor a spider '{name}'; {hint}")
@@ -128,18 +119,16 @@ def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
 
 
 def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
-    """Returns all maps and spiders that may have a queue, maps first. Raises ConfigurationError."""
-    spiders = _own_spiders(settings)
-    maps = all_maps(settings) if maps_file(settings).exists() or not spiders else {}
-    return [QueueOwner(settings, name, maps.get(name)) for name in dict.fromkeys([*maps, *spiders])]
+    """Returns all maps, and then all spiders of the project that harvest no map: each has a queue of its own.
 
-
-def _own_spiders(settings: BaseSettings) -> list[str]:
-    """Returns the names of the project's spiders that harvest no map. Each has a queue of its own."""
+    Raises ConfigurationError.
+    """
     from tileharvest.spiders.tiles import TileSpider
 
-    spiders = get_spider_loader(settings)
-    return [name for name in spiders.list() if not issubclass(spiders.load(name), TileSpider)]
+    loader = get_spider_loader(settings)
+    spiders = [name for name in loader.list() if not issubclass(loader.load(name), TileSpider)]
+    maps = all_maps(settings) if maps_file(settings).exists() or not spiders else {}
+    return [QueueOwner(settings, name, maps.get(name)) for name in dict.fromkeys([*maps, *spiders])]
 
 
 def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
@@ -153,19 +142,17 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 def progress_interval(settings: BaseSettings) -> float:
     """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
     value = setting(settings, "PROGRESS_INTERVAL")
-    return _positive(float, f"PROGRESS_INTERVAL {value!r}", value, "seconds above 0, such as 60")
+    with suppress(TypeError, ValueError):
+        if (seconds := float(value)) > 0:
+            return seconds
+    raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")
 
 
 def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
     """Returns how many maps one process harvests side by side: `said` by the option --at-once, or else by the
     setting MAPS_AT_ONCE. Raises ConfigurationError for less than one."""
-    name, value = ("MAPS_AT_ONCE", setting(settings, "MAPS_AT_ONCE")) if said is None else ("--at-once", said)
-    return _positive(int, f"{name} {value}", value, "how many maps, such as 16, or 1")
-
-
-def _positive(kind: Callable[[Any], Number], what: str, value: Any, right: str) -> Number:
-    """Returns the value as a number above 0. Raises ConfigurationError."""
-    with suppress(TypeError, ValueError):
-        if (number := kind(value)) > 0:
-            return number
-    raise ConfigurationError(f"{what} cannot be: write {right}")
+    value = str(setting(settings, "MAPS_AT_ONCE") if said is None else said)
+    if value.isdecimal() and int(value):
+        return int(value)
+    name = "MAPS_AT_ONCE" if said is None else "--at-once"
+    raise ConfigurationError(f"{name} {value} cannot be: write how many maps, such as 16, or 1")

@@ -76,24 +76,20 @@ def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers
     named = areas_of(settings, opts.name)
     layer = opts.layer or (named[opts.area].layer if opts.area in named else None)
     names = [layer] if layer else [one.name for one in outline.layers if one.kept_zooms(last)]
-    layers, empty, wrong = [], None, None
+    layers = []
+    fault = ConfigurationError(f"map '{opts.name}' had no tile yet on {last}; nothing was made")
     for one in names:
         wanted = Wanted(one, opts.area, day=last.isoformat())
-        excerpt = excerpt_of(history, opts.name, wanted, named)
-        excerpt = dataclasses.replace(excerpt, first=first)
-        if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:
-            empty = empty or excerpt
-            continue
+        excerpt = dataclasses.replace(excerpt_of(history, opts.name, wanted, named), first=first)
         try:
+            if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:
+                raise nothing_there(excerpt)
             layers.append((excerpt, zooms_between(published_zooms(excerpt), opts.zooms)))
         except ConfigurationError as error:
-            wrong = wrong or error
+            # Another layer may have what this one lacks.
+            fault = error
     if not layers:
-        if wrong is not None:
-            raise wrong
-        if empty is not None:
-            raise nothing_there(empty)
-        raise ConfigurationError(f"map '{opts.name}' had no tile yet on {last}; nothing was made")
+        raise fault
     return layers
 
 

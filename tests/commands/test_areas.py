@@ -69,7 +69,6 @@ def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
         (["add", "base", "0,0", "1,1", "--layer", "cave"], f"map '{MAP}' has no layer 'cave'; it has 'day'"),
         (["add", "base", "0,0", "9999,9999"], "area 'base' is not added: it needs 390,625 tiles, and 16,384"),
         (["remove", "base"], f"map '{MAP}' has no area 'base'; it has none yet"),
-        (["--layer", "day"], "--layer is for an area that is added"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_changes_nothing(

@@ -15,7 +15,6 @@ from tileharvest.maps.maps_file import add_map, checked_entry
 from tileharvest.maps.settings import maps_file, setting
 
 if TYPE_CHECKING:
-    from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Site
 
 _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
@@ -71,28 +70,27 @@ class Command(ProjectCommand, ScrapyCommand):
             )
         if opts.size and not opts.around:
             raise ConfigurationError("--size needs --around LINK: the place that the region surrounds")
-        entry: dict[str, Any] = {"url": opts.url}
-        if opts.renderer:
-            entry["renderer"] = renderer_named(opts.renderer).name
-        reach = {"bounds": opts.bounds, "site_zooms": opts.site_zooms}
-        entry |= {key: value for key, value in reach.items() if value is not None}
-        if opts.canvas:
-            # A share link names latitude and longitude.
-            entry["canvas"] = {"tiles": opts.canvas} | ({"earth": True} if opts.around else {})
-        if opts.around:
-            entry["zones"] = [{"link": opts.around, "size": opts.size or [20, 20]}]
-        if opts.permitted:
-            entry["robots"] = False
-        checked_entry(maps_file(self.settings), opts.name, entry)
-        self._entry = entry
+        # A share link names latitude and longitude.
+        canvas = opts.canvas and {"tiles": opts.canvas} | ({"earth": True} if opts.around else {})
+        entry = {
+            "url": opts.url,
+            "renderer": opts.renderer and renderer_named(opts.renderer).name,
+            "bounds": opts.bounds,
+            "site_zooms": opts.site_zooms,
+            "canvas": canvas,
+            "zones": opts.around and [{"link": opts.around, "size": opts.size or [20, 20]}],
+            "robots": False if opts.permitted else None,
+            "contact": opts.contact or None,
+            "layers": opts.layer,
+            "timezone": opts.timezone,
+        }
+        self._entry = {key: value for key, value in entry.items() if value is not None}
+        self._description = checked_entry(maps_file(self.settings), opts.name, self._entry)
 
     def answer(self, opts: Namespace) -> None:
-        name, file, entry = opts.name, maps_file(self.settings), self._entry
-        wanted = {"contact": opts.contact, "layers": opts.layer, "timezone": opts.timezone}
-        entry |= {key: value for key, value in wanted.items() if value}
-        site, forbidden = self._probed(checked_entry(file, name, entry))
-        entry = {"url": opts.url, "renderer": site.renderer} | entry
-        add_map(file, name, entry)
+        name, file = opts.name, maps_file(self.settings)
+        site, forbidden = self._probed()
+        add_map(file, name, {"url": opts.url, "renderer": site.renderer} | self._entry)
         if opts.json:
             write_json(_plain(name, site) | {"forbidden": forbidden})
         else:
@@ -113,14 +111,14 @@ class Command(ProjectCommand, ScrapyCommand):
                 " User-Agent can write to you instead of shutting you out"
             )
 
-    def _probed(self, description: MapDescription) -> tuple[Site, str | None]:
+    def _probed(self) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
         from tileharvest.politeness.probe import ForbiddenError
         from tileharvest.politeness.settings import rules_for
         from tileharvest.renderers.site import UnrecognisedError
         from tileharvest.spiders.site_probe import SiteProbeSpider
 
-        rules = rules_for(self.settings, description)
+        description, rules = self._description, rules_for(self.settings, self._description)
         try:
             asked = ask_site(self.crawler_process, SiteProbeSpider, description=description, rules=rules)
             site = asked.site

@@ -45,8 +45,6 @@ class Command(ProjectCommand, ScrapyCommand):
                 )
             case _:
                 raise self.wrong_usage()
-        if opts.layer is not None and opts.word[:1] != ["add"]:
-            raise ConfigurationError("--layer is for an area that is added")
 
     def answer(self, opts: Namespace) -> None:
         name, file = opts.name, areas_file(self.settings)
@@ -60,37 +58,34 @@ class Command(ProjectCommand, ScrapyCommand):
 
         with open_history_for_reading(self.settings) as history:
             outline = map_outline(history, name)
-            if opts.word:
-                _, wanted, *corners = opts.word
-                area = _parsed(outline, wanted, corners, opts.layer)
-                row = _row(history, outline, area)
-                if row["fault"]:
-                    raise ConfigurationError(f"area '{area.name}' is not added: {row['fault']}")
-                add_area(file, name, area)
-                write_answer(row, _added(name, row), as_json=opts.json)
+            if not opts.word:
+                rows = [_row(history, outline, area) for area in load_areas(file).get(name, [])]
+                _write(name, rows, as_json=opts.json)
                 return
-            rows = [_row(history, outline, area) for area in load_areas(file).get(name, [])]
-        nothing = f"map '{name}' has no area yet: {program()} areas {name} add AREA X,Z X,Z"
-        write_rows(rows, _COLUMNS, as_json=opts.json, otherwise=nothing)
-        for row in rows:
-            if row["fault"]:
-                say(f"warning: area '{row['name']}' of map '{name}' shows no change: {row['fault']}")
+            area = _parsed(outline, opts.word[1], opts.word[2:], opts.layer)
+            row = _row(history, outline, area)
+        if row["fault"]:
+            raise ConfigurationError(f"area '{area.name}' is not added: {row['fault']}")
+        add_area(file, name, area)
+        changed = "nothing was ever there"
+        if row["last_change"]:
+            changed = f"last changed on {row['last_change']}"
+        tiles = f"{counted(row['tiles'], 'tile')} of layer '{row['layer']}'"
+        write_answer(row, f"area '{area.name}' of map '{name}': {tiles}, {changed}", as_json=opts.json)
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:
     """Returns the area that the arguments describe. Raises ConfigurationError."""
-    found = [_CORNER.fullmatch(corner) for corner in corners]
-    for corner, match in zip(corners, found, strict=True):
-        if match is None:
+    numbers = []
+    for corner in corners:
+        found = _CORNER.fullmatch(corner)
+        if found is None:
             raise ConfigurationError(f"'{corner}' is not a corner: write two numbers, such as 80,-400")
-    area = {
-        "name": name,
-        "layer": layer or next((one.name for one in outline.layers), ""),
         # As they were written: whole numbers without a point.
-        "corners": [[msgspec.json.decode(match[number]) for number in (1, 2)] for match in found if match],
-    }
+        numbers.append([msgspec.json.decode(number) for number in found.groups()])
+    first = next((one.name for one in outline.layers), "")
     try:
-        return msgspec.convert(area, NamedArea)
+        return msgspec.convert({"name": name, "layer": layer or first, "corners": numbers}, NamedArea)
     except msgspec.ValidationError as error:
         raise ConfigurationError(str(error).partition(" - at `$")[0]) from None
 
@@ -119,23 +114,19 @@ def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, An
     }
 
 
-def _added(map_name: str, row: dict[str, Any]) -> str:
-    changed = f", last changed on {row['last_change']}" if row["last_change"] else "; nothing was ever there"
-    return (
-        f"area '{row['name']}' of map '{map_name}': {counted(row['tiles'], 'tile')} of layer"
-        f" '{row['layer']}'{changed}"
-    )
-
-
-def _corners(row: Any) -> str:
-    return " ".join(",".join(f"{number:.9g}" for number in corner) for corner in row["corners"])
-
-
-_COLUMNS: Final = {
-    "area": "name",
-    "layer": "layer",
-    "corners": _corners,
-    ">tiles": "tiles",
-    ">days with a change": "days",
-    "last change": "last_change",
-}
+def _write(map_name: str, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    columns = {
+        "area": "name",
+        "layer": "layer",
+        "corners": lambda row: " ".join(
+            ",".join(f"{one:.9g}" for one in corner) for corner in row["corners"]
+        ),
+        ">tiles": "tiles",
+        ">days with a change": "days",
+        "last change": "last_change",
+    }
+    nothing = f"map '{map_name}' has no area yet: {program()} areas {map_name} add AREA X,Z X,Z"
+    write_rows(rows, columns, as_json=as_json, otherwise=nothing)
+    for row in rows:
+        if row["fault"]:
+            say(f"warning: area '{row['name']}' of map '{map_name}' shows no change: {row['fault']}")

@@ -35,8 +35,6 @@ _WALKS: Final = {
     "share": "share, what exists and a part of the empty places",
 }
 """The kinds of walks in a few words."""
-_LONG: Final = 86_400
-"""The seconds of a harvest from which on `plan` names regions."""
 
 
 class Command(ProjectCommand, ScrapyCommand):
@@ -81,13 +79,10 @@ class Command(ProjectCommand, ScrapyCommand):
         write_line(title)
         write_line("")
         _write_costs(plan)
-        if plan.expected.seconds > _LONG:
-            notes.append("that takes days; a region takes less: write zones into maps.toml")
         for unit, budget in budgets.items():
-            if plan.most.runs(budget) > 1:
-                fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
-                several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-                notes.append(f"with the budget of a {unit} it will be done in {several} {unit}s")
+            fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
+            if most > 1:
+                notes.append(f"with the budget of a {unit} it will be done in {fewest} to {most} {unit}s")
         for note in notes:
             write_line(note)
 

@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from scrapy.commands import ScrapyCommand
@@ -19,8 +20,6 @@ from tileharvest.errors import program
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
     from scrapy.settings import BaseSettings
 
     from tileharvest.commands.project_command import Options
@@ -77,12 +76,9 @@ class Command(ProjectCommand, ScrapyCommand):
 def viewer_of(
     settings: BaseSettings, names: Sequence[str], ancestors: Sequence[str] = ()
 ) -> Iterator[Application]:
-    """Opens the viewer of these maps, or of all maps without names, and closes it when the block ends. It
-    only reads.
+    """Opens the viewer of these maps, or of all maps without names, and closes it when the block ends.
 
-    `ancestors` are the sites of `--frame-ancestors`.
-    Raises ConfigurationError for wrong names or a wrong file, and HistoryError for a history that cannot be
-    read.
+    `ancestors` are the sites of `--frame-ancestors`. Raises ConfigurationError and HistoryError.
     """
     from tileharvest.history.settings import open_history_if_any
     from tileharvest.pictures.composer import Composer
@@ -101,8 +97,8 @@ def viewer_of(
         maps_file(settings),
         areas_file(settings),
         lambda: open_history_if_any(settings),
-        lambda name: workers_on(settings, name),
-        lambda description, history: _next_due(settings, description, history),
+        partial(workers_on, settings),
+        partial(_next_due, settings),
         names,
     )
     with (
@@ -118,24 +114,20 @@ def _next_due(settings: BaseSettings, description: MapDescription, history: Hist
     return found[description.name].moment if found else None
 
 
-def listening(application: Application, opts: Namespace) -> AbstractAsyncContextManager[None]:
-    """Returns a context that serves the viewer where the options say, and announces it. It raises what the
-    server's `listening` raises. Raises ConfigurationError for a wrong port."""
+@asynccontextmanager
+async def listening(application: Application, opts: Namespace) -> AsyncIterator[None]:
+    """Serves the viewer where the options say until the block ends, and says where that is. Raises what the
+    server's `listening` raises, and ConfigurationError for a wrong port."""
     from tileharvest.viewer import server
     from tileharvest.viewer.host_names import is_loopback
 
-    host = HOST if opts.host is None else opts.host
-    port = server.parse_port(PORT if opts.port is None else opts.port)
-
-    @asynccontextmanager
-    async def announced() -> AsyncIterator[None]:
-        async with server.listening(application, host, port, opts.allow_host) as address:
-            write_line(f"the viewer is at {address} (Ctrl-C ends it)")
-            # A program that reads the output through a pipe waits for this line.
-            sys.stdout.flush()
-            if not is_loopback(host):
-                everybody = "everybody who reaches this computer sees all that the viewer shows"
-                say(f"warning: {everybody}; it has no passwords")
-            yield
-
-    return announced()
+    host = opts.host or HOST
+    port = server.parse_port(opts.port or PORT)
+    async with server.listening(application, host, port, opts.allow_host) as address:
+        write_line(f"the viewer is at {address} (Ctrl-C ends it)")
+        # A program that reads the output through a pipe waits for this line.
+        sys.stdout.flush()
+        if not is_loopback(host):
+            everybody = "everybody who reaches this computer sees all that the viewer shows"
+            say(f"warning: {everybody}; it has no passwords")
+        yield

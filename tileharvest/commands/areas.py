@@ -118,9 +118,7 @@ def _write(map_name: str, rows: list[dict[str, Any]], *, as_json: bool) -> None:
     columns = {
         "area": "name",
         "layer": "layer",
-        "corners": lambda row: " ".join(
-            ",".join(f"{one:.9g}" for one in corner) for corner in row["corners"]
-        ),
+        "corners": lambda row: " ".join(f"{x:.9g},{z:.9g}" for x, z in row["corners"]),
         ">tiles": "tiles",
         ">days with a change": "days",
         "last change": "last_change",

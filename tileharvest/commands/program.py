@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -67,16 +66,21 @@ def _checked(argv: list[str]) -> list[str]:
     command.
     """
     word = next((word for word in argv[1:] if not word.startswith("-")), None)
+    if word is None and "--version" in argv:
+        return [argv[0], "version"]
     ours = _commands("tileharvest.commands")
     if word is None:
-        if "--version" in argv:
-            return [argv[0], "version"]
-        _list(ours)
+        write_line(f"{program()} COMMAND [options]: the time machine for web maps")
+        write_line("")
+        for known, command in sorted(ours.items()):
+            write_line(f"  {known:<12} {command().short_desc()}")
+        write_line("")
+        write_line(f"{program()} COMMAND -h says more; Scrapy's own commands, such as shell, work too")
         sys.exit(0)
     others = [one.name for one in entry_points(group="scrapy.commands")]
-    known = [*ours, *_commands("scrapy.commands"), *others]
-    if word not in known:
-        write_error(f"there is no command '{word}'; {nearest(word, known, f'{program()} alone lists them')}")
+    every = [*ours, *_commands("scrapy.commands"), *others]
+    if word not in every:
+        write_error(f"there is no command '{word}'; {nearest(word, every, f'{program()} alone lists them')}")
         sys.exit(ExitStatus.USAGE)
     return argv
 
@@ -88,12 +92,3 @@ def _commands(package: str) -> dict[str, Any]:
         for module in walk_modules_iter(package)
         if hasattr(module, "Command")
     }
-
-
-def _list(commands: Mapping[str, Any]) -> None:
-    write_line(f"{program()} COMMAND [options]: the time machine for web maps")
-    write_line("")
-    for word, command in sorted(commands.items()):
-        write_line(f"  {word:<12} {command().short_desc()}")
-    write_line("")
-    write_line(f"{program()} COMMAND -h says more; Scrapy's own commands, such as shell, work too")

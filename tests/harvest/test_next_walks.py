@@ -57,8 +57,8 @@ def on(
     ("keys", "days", "words"),
     [
         pytest.param({}, 3, f"pruned: {PROVED} (as of {DAY})", id="proved"),
-        pytest.param({}, 7, f"full: the last full walk was on {DAY}; {PROVED} (as of {DAY})", id="due"),
-        pytest.param({"walk": "full"}, 3, f"full: walk = full is set; {PROVED} (as of {DAY})", id="set"),
+        pytest.param({}, 7, f"full: the last full walk was on {DAY}", id="due"),
+        pytest.param({"walk": "full"}, 3, "full: walk = full is set", id="set"),
         pytest.param({"full_every": 8}, 7, f"pruned: {PROVED} (as of {DAY})", id="due later"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None
     harvest.distrust(LAYER, CHANGED)
     ended(harvest)
     walk = on(history, description, LATER + timedelta(1))
-    words = f"full: not to be relied on: {CHANGED} (withdrawn on {LATER})"
+    words = f"full: not to be relied on: {CHANGED}"
     assert (walk.is_pruned, walk.layers[LAYER].in_words) == (False, words)
 
 
@@ -102,7 +102,7 @@ def test_a_map_that_was_never_harvested_is_walked_in_full(history: History) -> N
 def test_layers_that_differ_are_counted_and_each_reason_is_told_once(history: History) -> None:
     walk = on(history, harvested(history), LATER, {**DEPTHS, "new": 3, "newer": 3})
     assert (walk.in_short, walk.is_pruned) == ("pruned 1 of 3", True)
-    assert walk.reason == f"{PROVED}; nothing is proved so far"
+    assert walk.reason == f"{PROVED} (as of {DAY}); nothing is proved so far"
 
 
 def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
@@ -115,7 +115,7 @@ def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
     ended(harvest)
     walk = on(history, description, LATER + timedelta(1))
     assert not walk.is_pruned
-    assert walk.reason == "of 3 tiles below another one 1 changed after that one"
+    assert walk.reason == f"of 3 tiles below another one 1 changed after that one (as of {LATER})"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tileharvest.history.area_changes import changed_in, rectangle_of, view_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.xyz import Xyz, mercator
-from tileharvest.tiles.ground import Projection, Rectangle
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
@@ -51,7 +51,7 @@ def test_each_day_has_the_tiles_that_changed_in_it_and_no_others(tmp_path: Path)
 
 
 def test_corners_of_blocks_belong_to_the_area_whichever_is_named_first() -> None:
-    wanted = Rectangle(-3, 6, -8, 1)
+    wanted = (-3, -8, 6, 1)
     assert rectangle_of(((-3, -8), (5, 0)), TOP_DOWN, "overviewer") == wanted
     assert rectangle_of(((5.9, -7.5), (-2.1, 0.2)), TOP_DOWN, "overviewer") == wanted
 
@@ -59,9 +59,7 @@ def test_corners_of_blocks_belong_to_the_area_whichever_is_named_first() -> None
 def test_corners_of_plain_tiles_are_latitude_and_longitude() -> None:
     rectangle = rectangle_of(((47.0, 8.0), (46.0, 9.0)), EARTH, Xyz.name)
     # Northern latitudes lie farther up: 47 degrees are drawn where the equator's 53.6th would be.
-    assert (rectangle.east_from, rectangle.east_to) == (8.0, 9.0)
-    assert rectangle.south_from == pytest.approx(-53.37, abs=0.02)
-    assert rectangle.south_to == pytest.approx(-51.91, abs=0.02)
+    assert rectangle == pytest.approx((8.0, -53.37, 9.0, -51.91), abs=0.02)
 
 
 @pytest.mark.parametrize("corners", [((86, 0), (0, 1)), ((10, 5), (20, 5))])
@@ -78,4 +76,4 @@ def test_a_screen_shows_all_of_it_as_large_as_it_can(tmp_path: Path, blocks: int
     with History.open(f"sqlite:///{world.history_file}") as history:
         layer = map_outline(history, MAP).layers[0]
     middle = blocks / 2 - 0.5
-    assert view_of(layer, Rectangle(0, blocks, 0, blocks)) == (middle, middle, zoom)
+    assert view_of(layer, (0, 0, blocks, blocks)) == (middle, middle, zoom)

@@ -68,92 +68,49 @@ def test_relative_addresses_start_at_the_pages_folder(write, url, page):
     assert load_maps(write(f'[a]\nurl = "{url}"'))["a"].page == page
 
 
-MISTAKES = [
-    ('zonez = []\nurl = "http://h/"', r"'zonez' is not known; did you mean 'zones'\?"),
-    ('xyz = 1\nurl = "http://h/"', "'xyz' is not known; it can have: url, renderer"),
-    ("concurrency = 2", "'url' is missing; write for example url ="),
-    ("url = 3", "'url': expected `str`, got `int`; write for example url ="),
-    (
-        'url = "map.example.net"',
-        "'url': 'map.example.net' is not an address of a page, such as https://",
-    ),
-    ('url = "ftp://h/"', "'url': 'ftp://h/' is not an address"),
-    (
-        'url = "http://h/"\nviewer = "maps.example"',
-        "'viewer': 'maps.example' is not an address of a page, such as https://",
-    ),
-    ('url = "http://h/"\nlayers = "world"', "'layers': expected `array`.*write for example layers ="),
-    ('url = "http://h/"\nlayers = ["a", "a"]', "'layers': one of them is there twice; write for"),
-    ('url = "http://h/"\nconcurrency = "4"', "'concurrency': expected `int`, got `str`"),
-    (
-        'url = "http://h/"\nconcurrency = 0',
-        "'concurrency': expected `int` >= 1; write for example concurrency = 4",
-    ),
-    (
-        'url = "http://h/"\nrequests_per_second = 0',
-        "'requests_per_second': 0 requests per second cannot be: write one a day at least",
-    ),
-    ('url = "http://h/"\naudit = 2', "'audit': expected `float` <= 1.0; write"),
-    ('url = "http://h/"\nfull_every = 0', "'full_every': expected `int` >= 1; write"),
-    ('url = "http://h/"\non = ["never"]', r"'on\[0\]': invalid enum value 'never'; write for example on ="),
-    ('url = "http://h/"\nuser_agents = [""]', r"'user_agents\[0\]': expected `str` of length >= 1; write"),
-    (
-        'url = "http://h/"\ncontact = "a\\nb"',
-        "'contact': it has a character that no header of a request may have",
-    ),
-    (
-        'url = "http://h/"\nzooms = [0, -3]',
-        r"'zooms': 0 is deeper than -3, and the coarsest comes first; write for example zooms = \[-3, 0\]",
-    ),
-    ('url = "http://h/"\nzooms = [-3, 1]', "'zooms': 1 is deeper than 0, the deepest zoom"),
-    ('url = "http://h/{z}/{x}.png"', "'url': a template has {z}, {x} and {y}"),
-    ('url = "http://h/{z}/{x}/{Y}.png"', r"'url': '\{Y\}' is not a placeholder"),
-    ('url = "http://h/"\nbounds = [8, 46, 7, 47]', "'bounds': from 8 to 7 degrees east is nothing; write"),
-    ('url = "http://h/"\nbounds = [7, 46, 8, 91]', "'bounds': from 46 to 91 degrees north is nothing; write"),
-    ('url = "http://h/"\nbounds = [7, 46, 8]', "'bounds': expected `array` of length 4"),
-    (
-        'url = "http://h/"\nbounds = {zoom = 5, x = [1, 0], y = [0, 0]}',
-        "'bounds': no tile of the zooms 0 to 24 lies there; write for example bounds = ",
-    ),
-    ('url = "http://h/"\nsite_zooms = [-3, 0]', "'site_zooms': the site's own zooms lie between 0 and 24"),
-    ('url = "http://h/"\nsite_zooms = [5, 4]', "'site_zooms': .* the coarsest comes first; write"),
-    ('url = "http://h/"\nblank = ["abc"]', r"'blank\[0\]': expected `str` matching regex '.*'; write"),
-    ('url = "http://h/"\ngit = "owner/map"', "'git': 'owner/map' is not an address of .*, such as https://"),
-    ('url = "http://h/"\ngit = "--upload-pack=x://h"', "'git': '--upload-pack=x://h' is not an address of"),
-    ('url = "http://h/"\nenabled = 1', "'enabled': expected `bool`"),
-    ('url = "http://h/"\ntimezone = "Europe/Berln"', r"not a time zone; did you mean 'Europe/Berlin'\?"),
-    ('url = "http://h/"\ntimezone = "?"', "not a time zone; write for example timezone ="),
-    *(
-        (f'url = "http://h/"\n{every}', message)
-        for every, message in (
-            ('every = "6"', "'every': '6' is not an interval: write for example 1d, 6h or 7d"),
-            ('at = "25:00"', "'at': '25:00' is not a time of the day: write for example 04:00"),
-            ('every = "5h"\nat = "04:00"', "'at': every 5h is at another time each day; leave it out, or"),
-            ('every_min = "1d"', "'every_min': it is of use with every = \"auto\" only; write for example"),
-            ('every = "auto"\nevery_max = "x"', "'every_max': 'x' is not an interval"),
-            ('every = "auto"\nevery_min = "7d"\nevery_max = "1d"', "'every_max': 1d is shorter than"),
-        )
-    ),
-    (
-        'url = "http://h/"\nzones = [{center = [0, 0], width = 0, height = 1, zoom = 0}]',
-        r"'zones\[0\]': a zone of 0 x 1 tiles is empty",
-    ),
-    (
-        'url = "http://h/"\nzones = [{center = [0], width = 1, height = 1, zoom = 0}]',
-        r"'zones\[0\].center': expected `array` of length 2",
-    ),
-    (
-        'url = "http://h/"\nzones = [{centre = [0, 0], width = 1, height = 1, zoom = 0}]',
-        r"'zones\[0\]': object contains unknown field `centre`",
-    ),
-    (
-        'url = "http://h/"\nzones = [{center = [0, 0], width = 1, height = 1}]',
-        r"'zones\[0\]': object missing required field `zoom`",
-    ),
-]
+MISTAKES = {
+    "zonez = []": r"'zonez' is not known; did you mean 'zones'\?",
+    "xyz = 1": "'xyz' is not known; it can have: url, renderer",
+    'viewer = "maps.example"': "'viewer': 'maps.example' is not an address of a page, such as https://",
+    'layers = "world"': "'layers': expected `array`.*write for example layers =",
+    'layers = ["a", "a"]': "'layers': one of them is there twice; write for",
+    'concurrency = "4"': "'concurrency': expected `int`, got `str`",
+    "concurrency = 0": "'concurrency': expected `int` >= 1; write for example concurrency = 4",
+    "requests_per_second = 0": "'requests_per_second': 0 requests per second cannot be: write one a day",
+    "audit = 2": "'audit': expected `float` <= 1.0; write",
+    'on = ["never"]': r"'on\[0\]': invalid enum value 'never'; write for example on =",
+    'contact = "a\\nb"': "'contact': it has a character that no header of a request may have",
+    "zooms = [0, -3]": r"'zooms': 0 is deeper than -3, .* comes first; write for example zooms = \[-3, 0\]",
+    "zooms = [-3, 1]": "'zooms': 1 is deeper than 0, the deepest zoom",
+    "bounds = [8, 46, 7, 47]": "'bounds': from 8 to 7 degrees east is nothing; write",
+    "bounds = [7, 46, 8, 91]": "'bounds': from 46 to 91 degrees north is nothing; write",
+    "bounds = {zoom = 5, x = [1, 0], y = [0, 0]}": "'bounds': no tile of the zooms 0 to 24 lies there; write",
+    "site_zooms = [-3, 0]": "'site_zooms': the site's own zooms lie between 0 and 24",
+    "site_zooms = [5, 4]": "'site_zooms': .* the coarsest comes first; write",
+    'git = "owner/map"': "'git': 'owner/map' is not an address of .*, such as https://",
+    'git = "--upload-pack=x://h"': "'git': '--upload-pack=x://h' is not an address of",
+    'timezone = "Europe/Berln"': r"not a time zone; did you mean 'Europe/Berlin'\?",
+    'timezone = "?"': "not a time zone; write for example timezone =",
+    'every = "6"': "'every': '6' is not an interval: write for example 1d, 6h or 7d",
+    'at = "25:00"': "'at': '25:00' is not a time of the day: write for example 04:00",
+    'every = "5h"\nat = "04:00"': "'at': every 5h is at another time each day; leave it out, or",
+    'every_min = "1d"': "'every_min': it is of use with every = \"auto\" only; write for example",
+    'every = "auto"\nevery_min = "7d"\nevery_max = "1d"': "'every_max': 1d is shorter than",
+    "zones = [{center = [0, 0], width = 0, height = 1, zoom = 0}]": r"'zones\[0\]': a zone of 0 x 1 tiles is",
+    "zones = [{center = [0], width = 1, height = 1, zoom = 0}]": r"'zones\[0\].center': expected `array` of",
+}
+ADDRESSES = {
+    "concurrency = 2": "'url' is missing; write for example url =",
+    "url = 3": "'url': expected `str`, got `int`; write for example url =",
+    'url = "map.example.net"': "'url': 'map.example.net' is not an address of a page, such as https://",
+    'url = "http://h/{z}/{x}.png"': "'url': a template has {z}, {x} and {y}",
+}
 
 
-@pytest.mark.parametrize(("entry", "message"), MISTAKES)
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [*((f'url = "http://h/"\n{entry}', message) for entry, message in MISTAKES.items()), *ADDRESSES.items()],
+)
 def test_mistake_in_an_entry_is_one_line_with_file_map_and_key(write, entry, message):
     file = write(f"[my-map]\n{entry}\n")
     with pytest.raises(ConfigurationError, match=message) as raised:

@@ -8,10 +8,8 @@ import pytest
 
 from tests.renderers.sites import PAGE
 from tileharvest.maps.template import Template
+from tileharvest.renderers import bluemap, dynmap, unmined
 from tileharvest.renderers.addresses import QuadtreeAddresses, TemplateAddresses
-from tileharvest.renderers.bluemap import LowresAddresses
-from tileharvest.renderers.dynmap import DynmapAddresses
-from tileharvest.renderers.unmined import UnminedAddresses
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -22,11 +20,11 @@ FOLDER: Final = f"{PAGE}tiles/world"
 ADDRESSES: Final[dict[str, Addresses]] = {
     "overviewer": QuadtreeAddresses(FOLDER, 12, "png", "?c=16"),
     "mapcrafter": QuadtreeAddresses(FOLDER, 12, "png", first_digit=1),
-    "dynmap": DynmapAddresses(FOLDER, 6, "png"),
-    "bluemap": LowresAddresses(FOLDER, 3),
+    "dynmap": dynmap.addresses_in(FOLDER, 6, "png"),
+    "bluemap": bluemap.addresses_in(FOLDER, 3),
     "squaremap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/{{x}}_{{y}}.png"), 4, 3),
     "pl3xmap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/basic/{{x}}_{{y}}.png"), 4, step=-1),
-    "unmined": UnminedAddresses(FOLDER, "jpeg"),
+    "unmined": unmined.addresses_in(FOLDER, "jpeg"),
 }
 
 TILES: Final = {

@@ -11,7 +11,7 @@ import pytest
 
 from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap, LowresAddresses
+from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap
 from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
 
 FOLDER = f"{PAGE}maps/world"
-ADDRESSES = LowresAddresses(f"{FOLDER}/tiles", 3)
 
 
 def settings(**changed: Any) -> bytes:
@@ -64,6 +63,7 @@ def test_a_real_site_has_the_values_that_its_files_show(site: PublishedSite) -> 
     assert {(one.spawn, one.background, one.image_extension) for one in found.layers} == {
         ((0, 64, 0), "#000000", "png")
     }
+    assert (found.notes, found.answers_head) == ((LEFT_ALONE,), False)
 
 
 def test_maps_without_settings_and_folders_that_are_not_listed_are_left_out(site: PublishedSite) -> None:
@@ -76,15 +76,6 @@ def test_maps_without_settings_and_folders_that_are_not_listed_are_left_out(site
 def test_of_many_maps_only_those_that_are_kept_are_asked_about(site: PublishedSite) -> None:
     site.probed("bluemap", layers=("hub_rainbow",))
     assert site.asked == [f"GET {PAGE}settings.json", f"GET {PAGE}maps/hub_rainbow/settings.json"]
-
-
-def test_tiles_of_high_resolution_are_left_alone_and_head_is_never_asked(site: PublishedSite) -> None:
-    found = site.probed("bluemap")
-    assert found.notes == (LEFT_ALONE,)
-    assert not found.answers_head
-    for layer in found.layers:
-        assert layer.addresses.tile_of(f"{layer.addresses.folder}/0/x1/z1.png") is None
-        assert layer.addresses.tile_of(f"{layer.addresses.folder}/0/x1/z1.prbm.gz") is None
 
 
 def test_the_maps_may_lie_on_another_host() -> None:
@@ -117,7 +108,7 @@ def test_blocks_lie_on_the_tiles_on_which_its_own_page_looks_for_them(x: int, z:
     for lod in (1, 2, 3):
         width = 500 * 5 ** (lod - 1)
         assert (1 - lod, x // width, z // width) == (tile.zoom, tile.column, tile.row)
-        tile = layer.pyramid.parent(tile)
+        tile = tile.parent(layer.pyramid.factor)
     assert layer.projection.block_at(right, up) == (x, z)
 
 
@@ -128,9 +119,4 @@ def test_the_walk_begins_around_the_origin_and_the_start() -> None:
     far = {(2 + right, -2 + down) for right, down in around}
     assert {(tile.column, tile.row) for tile in Walk(layer.pyramid).start()} == around | far
     assert {tile.zoom for tile in Walk(layer.pyramid).start()} == {-2}
-    assert layer.spawn == (30_000, 64, -13_000)
-
-
-def test_the_background_is_the_colour_below_the_world() -> None:
-    assert layer_of().background == "#0080ff"
-    assert layer_of(voidColor=[]).background is None
+    assert (layer.spawn, layer.background) == ((30_000, 64, -13_000), "#0080ff")

@@ -97,13 +97,6 @@ def test_a_map_by_day_and_by_night_is_two_layers() -> None:
     assert of_config(type="KzedMapType") == of_config(worldtomap=None) == ()
 
 
-def test_names_of_worlds_are_written_as_addresses_are() -> None:
-    body = configuration().replace(b'"world"', b'"my world"')
-    (layer,) = parse_config(body, TILES, URL)
-    assert layer.name == "my world/flat"
-    assert layer.addresses.url_of(Tile(0, 1, -1)) == f"{TILES}my%20world/flat/0_0/0_0.png"
-
-
 BLOCKS = [(0, 64, 0), (15, 64, 15), (-220, 64, -89), (7, 255, -1), (100_000, 0, 31), (-1, -64, 2_000_000)]
 
 
@@ -169,13 +162,6 @@ def test_a_script_may_give_out_the_tiles(tmp_path: Path, script: str, tells: boo
     assert url == f"{PAGE}standalone/{script}?tile=world/flat/0_0/0_0.png"
     assert layer.addresses.tile_of(f"{url}&ts=1381780228000") == Tile(0, 1, -1)
     assert site.answers_head is tells
-
-
-def test_tiles_may_lie_on_another_host(tmp_path: Path) -> None:
-    addresses = b"var config = {url: {tiles: 'https://tiles.example.net/map/'}};"
-    files = {"standalone/config.js": addresses, "standalone/dynmap_config.json": configuration()}
-    (layer,) = published(tmp_path, files).probed("dynmap").layers
-    assert layer.host == "tiles.example.net"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
+from tileharvest.errors import ExitStatus, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.overviewer import parse_config, projection_of
 from tileharvest.renderers.registry import probe
@@ -127,21 +127,6 @@ def test_text_that_is_no_configuration_is_refused_with_what_it_is(text, message)
 def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(run, layers, kept):
     site = run(probe(described(layers=layers), with_config(MINIMAL)))
     assert [layer.name for layer in site.layers] == kept
-
-
-@pytest.mark.parametrize(
-    ("layers", "answers", "error", "message"),
-    [
-        (("night",), MINIMAL, ConfigurationError, "no layer 'night'; it has: day, ores, caves"),
-        ((), MINIMAL.replace('Overlay": false', 'Overlay": true'), SiteError, "no layer but overlays"),
-        ((), Fetched(503), SiteError, "answers 503"),
-        ((), None, SiteError, "is the address right"),
-    ],
-)
-def test_a_site_without_the_layers_is_refused(run, layers, answers, error, message):
-    site = with_config(answers) if isinstance(answers, str) else FakeSite({CONFIG: answers or Fetched(404)})
-    with pytest.raises(error, match=message):
-        run(probe(described(layers=layers), site))
 
 
 def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):

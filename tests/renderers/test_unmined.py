@@ -98,10 +98,6 @@ def test_arrays_that_begin_and_never_end_are_refused() -> None:
         parse_regions(text, URL)
 
 
-def test_a_bitmap_is_read_bit_by_bit() -> None:
-    assert parse_regions(bitmap(REGIONS), URL) == REGIONS
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -115,13 +111,6 @@ def test_a_bitmap_is_read_bit_by_bit() -> None:
 def test_damaged_regions_are_refused_with_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(SiteError, match=message):
         parse_regions(text, URL)
-
-
-def test_without_its_regions_nothing_is_asked(tmp_path: Path) -> None:
-    site = drawn(tmp_path, range(0), REGIONS, properties())
-    (tmp_path / "unmined.map.regions.js").unlink()
-    with pytest.raises(SiteError, match=r"there is no .*regions\.js, which says what tiles"):
-        site.probed("unmined")
 
 
 def test_its_page_is_recognised_under_the_name_that_it_writes(tmp_path: Path) -> None:

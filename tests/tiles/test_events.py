@@ -108,19 +108,6 @@ def test_a_later_day_lets_events_grow_and_begins_new_ones_but_ends_none(seed: in
         assert {event.area.x_from, event.area.x_to} <= set(now.area.columns)
 
 
-@given(st.integers(0, 10**6))
-def test_every_changed_tile_belongs_to_events_in_whatever_order_it_is_read(seed: int) -> None:
-    days = random_days(seed)
-    found = events_of(0, days)
-    assert events_of(0, [(day, tiles[::-1]) for day, tiles in days]) == found
-    for day, tiles in days:
-        for x, y, _, _ in tiles:
-            its = [event for event in found if event.first <= day <= event.last]
-            assert any(Tile(0, x, y) in event.area for event in its)
-    every = {(x, y) for _, tiles in days for x, y, _, _ in tiles}
-    assert len(every) <= sum(event.tiles for event in found) <= sum(len(tiles) for _, tiles in days)
-
-
 @given(st.sets(st.tuples(st.integers(-7, 7), st.integers(-7, 7)), max_size=40))
 def test_the_events_of_a_day_are_what_chains_of_near_tiles_connect(cells: set[tuple[int, int]]) -> None:
     """As their definition says it, by comparing each tile with each."""

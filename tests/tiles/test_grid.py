@@ -15,7 +15,6 @@ from tileharvest.tiles.grid import (
     ancestors,
     covered_by,
     first_level,
-    parent_cell,
     path_of,
     tile_at,
 )
@@ -71,7 +70,6 @@ def test_parents_children_and_ancestors_agree_by_all_arithmetic(factor, tile, le
         tile.column // factor,
         tile.row // factor,
     )
-    assert Tile(*parent_cell(tile.zoom, tile.x, tile.y, factor)) == parent
     children = parent.children(factor)
     assert tile in children
     assert len(set(children)) == factor**2
@@ -92,14 +90,6 @@ def test_parents_children_and_ancestors_agree_by_all_arithmetic(factor, tile, le
     assert not covered_by([(beside.zoom, beside.x, beside.y)], factor)(cells[0])
 
 
-@given(st.sets(tiles, max_size=20), st.lists(tiles, max_size=50))
-def test_a_tile_is_covered_by_what_it_has_above_it(tops, others):
-    is_covered = covered_by((one.zoom, one.x, one.y) for one in tops)
-    for tile in others:
-        above = {tile.ancestor(levels) for levels in range(1, 12)}
-        assert is_covered((tile.zoom, tile.x, tile.y)) == (not above.isdisjoint(tops))
-
-
 NO_NAMES = ("", "0_1", "0_1_1_1", "1_1_1", "0_01_1", "0_1_x", "-0_1_1", "0_٣_1", "0 1 1")
 NO_CENTRES = ("0_2_1", "-1_1_2", "-3_8_16", "-2_0_4")
 NO_PATHS = ("", "0/1", "/4", "/0//1", "/01", "/", "/a")
@@ -115,7 +105,6 @@ NO_PATHS = ("", "0/1", "/4", "/0//1", "/01", "/", "/a")
         (tile_at, ("/0/1/2", 2), "deeper"),
         *((path_of, (tile, 3), "outside") for tile in (Tile(0, 9, 1), Tile(0, 1, -9), Tile(-3, 8, 8))),
         (Tile(0, 1, 1).children, (), "deepest"),
-        (Tile(-3, 8, 8).ancestor, (-1, 5), "negative"),
         (TileRange, (0, 3, 1, 1, 1), "no tile"),
     ],
 )
@@ -140,17 +129,6 @@ def test_two_ranges_share_what_is_in_both():
     assert one.intersection(other) == TileRange(-1, -2, 2, 2, 2)
     assert set(one) & set(other) == set(TileRange(-1, -2, 2, 2, 2))
     assert one.intersection(TileRange(-1, 6, 10, 2, 2)) is None
-
-
-@given(tiles, st.integers(0, 20), st.integers(0, 20), st.integers(1, 4))
-def test_the_ground_of_an_area_is_that_of_its_corners(corner, columns, rows, levels):
-    unit = 2 * corner.reach
-    far = Tile(corner.zoom, corner.x + columns * unit, corner.y + rows * unit)
-    area = TileRange(corner.zoom, corner.x, far.x, corner.y, far.y)
-    coarser = area.at_zoom(area.zoom - levels)
-    first, last = (TileRange.of(tile).at_zoom(area.zoom - levels) for tile in (corner, far))
-    assert coarser == TileRange(first.zoom, first.x_from, last.x_to, first.y_from, last.y_to)
-    assert len(coarser.at_zoom(area.zoom)) == len(coarser) * 4**levels
 
 
 zones = st.builds(
@@ -194,7 +172,7 @@ def test_tiles_at_another_zoom_are_those_that_share_ground(zone, zoom):
     }
     width = 2 ** (1 - zoom)
     expected = {(x // width * width + width // 2, y // width * width + width // 2) for x, y in ground}
-    found = zone.tiles_at(zoom)
+    found = zone.tiles().at_zoom(zoom)
     assert {(x, y) for x in found.columns for y in found.rows} == expected
 
 

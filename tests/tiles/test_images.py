@@ -55,36 +55,29 @@ def test_an_image_over_the_rest_of_a_longer_one_is_whole():
     assert identify(body).size == len(old)
 
 
-def transparent(mode: str, kind: str, **keys) -> bytes:
-    buffer = io.BytesIO()
-    Pillow.new(mode, (128, 128)).save(buffer, kind, **keys)
+def drawn(mode: str, kind: str, point: tuple[int, ...] | None = None, **keys) -> bytes:
+    image, buffer = Pillow.new(mode, (128, 128)), io.BytesIO()
+    if point is not None:
+        image.putpixel((127, 127), point)
+    image.save(buffer, kind, **keys)
     return buffer.getvalue()
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "is_so"),
     [
-        transparent("RGBA", "PNG"),
-        transparent("LA", "PNG"),
-        transparent("P", "PNG", transparency=0),
-        transparent("RGBA", "WEBP", lossless=True),
+        (drawn("RGBA", "PNG"), True),
+        (drawn("LA", "PNG"), True),
+        (drawn("P", "PNG", transparency=0), True),
+        (drawn("RGBA", "WEBP", lossless=True), True),
+        (drawn("RGBA", "PNG", (0, 0, 0, 1)), False),
+        (drawn("RGBA", "PNG")[:60], False),
+        (b"<html>", False),
+        *((encoded(kind), False) for kind in KINDS),
     ],
 )
-def test_an_image_without_anything_to_see_is_transparent(body):
-    assert is_transparent(body)
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", *map(encoded, KINDS), transparent("RGBA", "PNG")[:60]])
-def test_other_bytes_are_not_transparent(body):
-    assert not is_transparent(body)
-
-
-def test_one_point_can_be_seen():
-    image = Pillow.new("RGBA", (128, 128))
-    image.putpixel((127, 127), (0, 0, 0, 1))
-    buffer = io.BytesIO()
-    image.save(buffer, "PNG")
-    assert not is_transparent(buffer.getvalue())
+def test_an_image_without_anything_to_see_is_transparent(body, is_so):
+    assert is_transparent(body) is is_so
 
 
 @pytest.mark.parametrize(
@@ -125,14 +118,11 @@ def test_an_image_is_refused_by_its_size_against_the_layers_tiles(kind, width, h
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("side", [96, 384, 768, 1536])
-def test_an_image_of_a_quarter_to_four_times_the_tiles_size_is_one(kind, side):
-    body = of_size(kind, side, side)
+@pytest.mark.parametrize(("width", "height"), [(96, 96), (1536, 1536), (384, 768)])
+def test_an_image_of_a_quarter_to_four_times_the_tiles_size_is_one(kind, width, height):
+    """BlueMap's have the heights below the picture."""
+    body = of_size(kind, width, height)
     assert identify(body, (384, 384)).size == len(body)
-
-
-def test_bluemaps_image_with_the_heights_below_it_is_a_tile():
-    assert identify(of_size("PNG", 501, 1002), (500, 500)).extension == "png"
 
 
 @pytest.mark.parametrize("side", [9_400, 13_300, 16_384])
@@ -194,18 +184,9 @@ EMPTY_CHUNK = b"\0\0\0\0abCd" + zlib.crc32(b"abCd").to_bytes(4)
         ("PNG", 33, EMPTY_CHUNK),
         ("PNG", 33, b"\0\0\0\0IDAT" + zlib.crc32(b"IDAT").to_bytes(4)),
         ("JPEG", 2, b"\xff\xe9\0\2"),
-        ("JPEG", 2, b"\xff\xfe\0\0"),
         ("JPEG", 2, b"\xff\xfe\0\3.junk"),
-        ("JPEG", 2, b"\xff"),
     ],
-    ids=[
-        "chunks",
-        "chunks of pixels",
-        "segments",
-        "empty segments",
-        "segments and junk",
-        "fill bytes",
-    ],
+    ids=["chunks", "chunks of pixels", "segments", "segments and junk"],
 )
 def test_an_image_of_many_parts_is_refused_before_it_is_opened(kind, place, part, monkeypatch):
     body = encoded(kind)
@@ -219,14 +200,3 @@ def test_an_image_of_more_bytes_than_allowed_is_refused_unread():
     body = encoded("PNG")
     with pytest.raises(ValueError, match=f"has {len(body):,} bytes, and 1,000 are the most"):
         identify(body, None, 1000)
-
-
-def test_the_size_of_the_shortest_lossless_webp_is_read_before_it_is_decoded() -> None:
-    """Of 28 bytes: one whose sides are written over with 16,384 each."""
-    buffer = io.BytesIO()
-    Pillow.new("RGB", (1, 1)).save(buffer, "WEBP", lossless=True)
-    body = buffer.getvalue()
-    assert body[12:16] == b"VP8L"
-    body = (body[:21] + b"\xff\xff\xff\x0f" + body[25:])[:28]
-    with pytest.raises(ValueError, match="has 16,384 x 16,384 pixels"):
-        identify(body)

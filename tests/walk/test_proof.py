@@ -3,59 +3,18 @@
 from __future__ import annotations
 
 from datetime import date
-from email.utils import formatdate
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.end_to_end.rendering import Rendering
-from tests.servers.published import published
 from tests.walk.dated import dated
-from tileharvest.tiles.grid import Tile, first_level, tile_at
+from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.walk.proof import Proof, prove
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 PARENT = Tile(-1, 2, 2)
 CHILD, *OTHERS = PARENT.children()
 DAY = date(2021, 2, 13)
 FOUR_HOURS = 4 * 3600.0
-
-
-@pytest.mark.parametrize(
-    ("name", "version", "depth", "is_uploaded_anew", "holds"),
-    [
-        ("antworld", 2, 7, False, True),
-        ("antworld", 4, 7, False, True),
-        ("alexjj", 2, 6, False, True),
-        # All files are of one time.
-        ("antworld", 1, 7, False, False),
-        ("antworld", 4, 7, True, False),
-    ],
-)
-def test_real_maps_of_more_than_one_render_are_a_proof(
-    shared_maps: Path,
-    tmp_path: Path,
-    name: str,
-    version: int,
-    depth: int,
-    is_uploaded_anew: bool,
-    holds: bool,
-) -> None:
-    folder = published(shared_maps, name, version, tmp_path, deploy=is_uploaded_anew)
-    rendering = Rendering(folder, depth)
-    paths = rendering.paths()
-    times: dict[Tile, str | None] = {
-        tile_at(path, depth): formatdate(int(rendering.file(path).stat().st_mtime), usegmt=True)
-        for path in paths
-    }
-    proof = prove(dated(times), DAY)
-    pairs = sum(path.rpartition("/")[0] in paths for path in paths)
-    assert proof.pairs == pairs
-    assert proof.holds is holds
-    assert (proof.span >= 600) is holds
 
 
 @pytest.mark.parametrize(

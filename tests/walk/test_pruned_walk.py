@@ -9,7 +9,6 @@ from itertools import count
 from random import Random
 from typing import TYPE_CHECKING, Literal
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,7 +108,7 @@ class Harvest:
             self.ask(left, LATE)
         if self.is_pruned and self.share:
             spared = sorted(filter(self.is_spared, history.present))
-            audit = self.walk.audit(lambda: spared, sorted(self.tops), self.share, str(self.day), least=0)
+            audit = self.walk.audit(lambda: spared, sorted(self.tops), self.share, str(self.day))
             known = dict(history.present)
             self.ask(audit.tiles, Asked(late=True, audited=True))
             if audit.broken({tile: self.found[tile] for tile in audit.tiles}):
@@ -239,25 +238,3 @@ def test_what_failed_is_asked_on_the_next_day_although_nothing_above_has_changed
     assert history.present != shown(site)
     assert harvested(history, site, 2)
     assert history.present == shown(site)
-
-
-def drawn_anew(depth: int, leaves: Iterable[int], anew: Iterable[int]) -> tuple[int, int]:
-    """Tiles changed where some of the leaves of a map are, and requests of the pruned harvest after it."""
-    site, history = Site(depth), History()
-    site.publish(dict.fromkeys(leaves, True))
-    site.now += 24 * HOUR
-    site.publish({0: True})
-    harvested(history, site, 0)
-    site.now += 24 * HOUR
-    changed = site.publish(dict.fromkeys(anew, True))
-    after = Harvest(history, site, 1)
-    assert after.run().is_pruned
-    return len(changed), after.requests
-
-
-@pytest.mark.parametrize("number", [0, 1, 16, 64, 256])
-def test_requests_for_changes_that_lie_together_stay_below_two_and_a_half_per_tile(number):
-    # Neighbours differ in their last digits, which are the highest in the number.
-    together = [int(f"{one:08b}"[::-1], 2) for one in range(number)]
-    changed, requests = drawn_anew(4, range(256), together)
-    assert requests <= 2.5 * changed + 8 * 4 if number else requests == 4

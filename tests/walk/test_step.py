@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 
-from tileharvest.tiles.grid import Tile, packed, unpacked
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import ON_WALK, Asked, Step
@@ -18,6 +16,8 @@ from tileharvest.walk.walk import Walk
 WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
+DATED = '"6027bf40-1e240"'
+"""The ETag of nginx for a file of NOON."""
 AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
 TRUSTED, DOUBTED = (
     RememberedValidator('"a"', NOON, is_trusted=True),
@@ -53,6 +53,7 @@ def step(
         (None, ON_WALK, Step(seen=AS_IT_WAS)),
         (None, LATE, Step()),
         (RememberedValidator('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
+        (RememberedValidator('"a"', MORNING, is_trusted=True), LATE, Step(doubts=True)),
     ],
 )
 def test_an_unchanged_tile(mark: RememberedValidator | None, asked: Asked, expected: Step) -> None:
@@ -76,6 +77,8 @@ def test_a_changed_tile(mark: RememberedValidator | None, asked: Asked, expected
 @pytest.mark.parametrize("asked", [ON_WALK, LATE, IN_FULL])
 def test_a_missing_tile_is_forgotten(outcome: Outcome, asked: Asked) -> None:
     assert step(outcome, AS_IT_WAS, TRUSTED, asked, status=404) == Step(seen=Validator())
+    unknown = RememberedValidator(None, None, is_trusted=False)
+    assert step(outcome, AS_IT_WAS, unknown, asked, status=404) == Step()
 
 
 def test_a_failure_means_nothing_for_the_walk() -> None:
@@ -86,6 +89,11 @@ def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
     assert step(Outcome.IGNORED, AS_IT_WAS, is_pruned=False) == Step()
     assert step(Outcome.IGNORED, AS_IT_WAS, tile=DEEPEST) == Step()
     assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(Pyramid(3), (-2, -2))) == Step()
+
+
+def test_the_date_that_an_answer_leaves_out_stays_remembered() -> None:
+    said, mark = Validator(DATED), RememberedValidator(DATED, NOON, is_trusted=False)
+    assert step(Outcome.IGNORED, said, mark) == Step(seen=Validator(DATED, NOON))
 
 
 @pytest.mark.parametrize(("status", "skips"), [(200, True), (304, False)])
@@ -113,23 +121,8 @@ def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
 def test_an_audit_asks_three_known_tiles_however_many_places_are_empty() -> None:
     known = list(WALK.pyramid.range_at(-1))[:12]
     for number in range(30):
-        audit = WALK.audit_index(lambda: known, 0.02, str(number))
+        audit = WALK.audit(lambda: known, (), 0.02, str(number), is_of_index=True)
         assert len(audit.known) >= 3
-
-
-def test_an_audit_holds_no_more_of_the_deepest_zoom_than_it_draws() -> None:
-    pyramid = Pyramid(6)
-    ranges = [pyramid.range_at(zoom) for zoom in range(-4, 1)]
-    numbers = packed((one.zoom, x, y) for one in ranges for x in one.columns for y in one.rows)
-    walk = Walk(pyramid)
-    tops = [tile.parent() for tile in list(unpacked(numbers))[:16]]
-    tracemalloc.start()
-    audit = walk.audit(lambda: unpacked(numbers), tops, 0.01, "seed")
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # It would take some 300 bytes for each that was skipped.
-    assert len(audit.tiles) == len(audit.known) == 55
-    assert most < 100 * (16 + 64 + 256 + 1024 + 4096)
 
 
 def test_an_audit_draws_from_the_places_beside_a_tile_whose_parent_is_not_kept() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tileharvest.tiles.results import IN_FULL, ON_WALK, Asked, Step
+from tileharvest.tiles.results import IN_FULL, ON_WALK, Asked
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import RememberedValidator, remember
+from tileharvest.walk.trust import RememberedValidator
 
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 SAME, DATED = Validator('"a"', NOON), '"6027bf40-1e240"'
@@ -15,7 +15,6 @@ TRUSTED, DOUBTED = (
     RememberedValidator('"a"', NOON, is_trusted=True),
     RememberedValidator('"a"', NOON, is_trusted=False),
 )
-OTHER = RememberedValidator('"b"', MORNING, is_trusted=True)
 
 
 @pytest.mark.parametrize(
@@ -43,35 +42,6 @@ OTHER = RememberedValidator('"b"', MORNING, is_trusted=True)
 )
 def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, is_same):
     assert RememberedValidator(*mark, is_trusted=True).is_of(Validator(*seen)) is is_same
-
-
-@pytest.mark.parametrize(
-    ("mark", "seen", "is_late", "step"),
-    [
-        (TRUSTED, SAME, False, Step()),
-        *((mark, SAME, False, Step(seen=SAME)) for mark in (DOUBTED, None, OTHER)),
-        # An answer that may be younger than what was found below is not remembered.
-        (TRUSTED, SAME, True, Step()),
-        (DOUBTED, SAME, True, Step()),
-        (None, SAME, True, Step()),
-        (OTHER, SAME, True, Step(doubts=True)),
-        # A missing tile is forgotten.
-        (TRUSTED, Validator(), False, Step(seen=Validator())),
-        (TRUSTED, Validator(), True, Step(seen=Validator())),
-        (None, Validator(), False, Step()),
-        (RememberedValidator(None, None, is_trusted=False), Validator(), False, Step()),
-        # The date that an answer leaves out stays remembered.
-        (RememberedValidator(DATED, NOON, is_trusted=True), Validator(DATED), False, Step()),
-        (
-            RememberedValidator(DATED, NOON, is_trusted=False),
-            Validator(DATED),
-            False,
-            Step(seen=Validator(DATED, NOON)),
-        ),
-    ],
-)
-def test_what_is_remembered(mark, seen, is_late, step):
-    assert remember(mark, seen, is_late=is_late) == step
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,8 @@ def test_walk_in_a_zone_finds_every_kept_tile_of_the_zone(tree, zoom, x, y, widt
     except ValueError:
         return
     asked = asked_of(walk, existing)
-    assert {tile for tile in existing if tile in zone.tiles_at(tile.zoom)} <= set(asked)
-    assert all(tile in zone.tiles_at(tile.zoom) for tile in asked)
+    assert {tile for tile in existing if tile in zone.tiles().at_zoom(tile.zoom)} <= set(asked)
+    assert all(tile in zone.tiles().at_zoom(tile.zoom) for tile in asked)
 
 
 @pytest.mark.parametrize(
@@ -113,11 +113,6 @@ def test_a_whole_canvas_starts_block_by_block() -> None:
     blocks = canvas.start_blocks("zoom11")
     assert next(blocks) == Block("zoom11", 0, 0, 0)
     assert sum(map(len, blocks)) == canvas.start_size - 64 == 2048**2 - 64
-
-
-def test_tile_under_two_zones_is_asked_for_once():
-    start = list(Walk(Pyramid(12), (-3, 0), (ZONE, ZONE)).start())
-    assert len(start) == len(set(start)) == 32
 
 
 @pytest.mark.parametrize(
@@ -177,14 +172,3 @@ def test_without_an_edge_the_walk_goes_on_from_tile_to_tile() -> None:
     around = {(tile.column + x, tile.row + y) for tile in coast for x in (-1, 0, 1) for y in (-1, 0, 1)}
     assert {(tile.column, tile.row) for tile in asked if tile.zoom == -2} == around
     assert asked_of(ENDLESS, set()) == [SEED]
-
-
-def test_where_tiles_nest_by_fives_a_walk_goes_down_by_25() -> None:
-    tile = Tile.at(-1, -3, 2)
-    walk = Walk(Pyramid.endless(3, (tile.parent(5),), factor=5))
-    below = walk.below(tile, Outcome.IGNORED, known=False)
-    assert {(child.column, child.row) for child in below} == {
-        (column, row) for column in range(-15, -10) for row in range(10, 15)
-    }
-    (one,) = [part for part in walk.kept_below(tile) if part.zoom == 0]
-    assert set(one) == set(below)

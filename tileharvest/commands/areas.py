@@ -93,6 +93,7 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
 def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, Any]:
     """Returns an area for programs. Its `fault` says why the area is not on the map any more."""
     from tileharvest.history.area_changes import changed_in, place_of
+    from tileharvest.tiles.ground import Ground, shows
 
     tiles, fault = 0, None
     days: list[date] = []
@@ -101,8 +102,8 @@ def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, An
         days = list(changed_in(history, layer, rectangle, date.min))
         if layer.zooms:
             projection, zoom = layer.latest.projection, max(layer.zooms)
-            around = rectangle.ground(projection).tiles(zoom, layer.factor)
-            tiles = sum(rectangle.is_on(tile, projection, layer.factor) for tile in around)
+            around = Ground.of_places(rectangle, projection).tiles(zoom, layer.factor)
+            tiles = sum(shows(tile, rectangle, projection, layer.factor) for tile in around)
     except ConfigurationError as error:
         fault = str(error)
     return {

@@ -269,7 +269,7 @@ def _ground(
         hint = nearest(text, [*named, WHOLE], example)
         raise ConfigurationError(f"--area {text} is not an area; {hint}")
     try:
-        rectangle = rectangle_of(corners, its, outline.renderer)
+        places = rectangle_of(corners, its, outline.renderer)
     except ValueError as error:
         raise ConfigurationError(f"--area {text} cannot be: {error}") from None
-    return rectangle.ground(its.projection)
+    return Ground.of_places(places, its.projection)

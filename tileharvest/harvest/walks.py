@@ -214,7 +214,13 @@ class Walks:
                 walk.audit(
                     lambda: filter(ground.has, unpacked(skipped)), filter(ground.has, tops), share, seed
                 ),
-                walk.audit_index(lambda: itertools.filterfalse(ground.has, unpacked(skipped)), less, seed),
+                walk.audit(
+                    lambda: itertools.filterfalse(ground.has, unpacked(skipped)),
+                    (),
+                    less,
+                    seed,
+                    is_of_index=True,
+                ),
             )
             return [audit for audit in audits if audit.tiles]
 
@@ -252,8 +258,7 @@ class Walks:
         Returns the tiles from which to walk down again. There are none once that is done.
 
         `is_untold` says that the layer's change index had missed a change. If the walk has kept to an
-        index's ground, each process returns the places around that ground once. Some of them are empty, and
-        no record would show that they were asked.
+        index's ground, each process walks down once more from where walks start.
         """
         self.pruned.discard(layer)
         self._grounds.pop(layer, None)
@@ -266,7 +271,7 @@ class Walks:
             ground = record.noted_ground(layer)
             if ground is None:
                 return tops
-            left = walk.around(ground) if is_first else ()
+            left = (*walk.start(), *walk.start_on(ground)) if is_first else ()
             areas = {layer: [walk.pyramid.range_at(walk.top)]} if walk.goes_sideways else {}
             apart = record.unasked(areas, MOST_TOPS)
             return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))

@@ -14,7 +14,7 @@ from tileharvest.history.schema import versions
 from tileharvest.maps.regions import NORTHMOST
 from tileharvest.renderers.xyz import is_on_earth, south_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.ground import Rectangle
+from tileharvest.tiles.ground import Ground, shows
 
 if TYPE_CHECKING:
     from datetime import date
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.tiles.ground import Places
     from tileharvest.tiles.layers import Layer
 
 MOST_TILES: Final = 16_384
@@ -40,9 +41,7 @@ _CHANGED: Final = AreaQuery.over(
 )
 
 
-def changed_in(
-    history: History, layer: LayerOutline, rectangle: Rectangle, since: date
-) -> dict[date, list[Tile]]:
+def changed_in(history: History, layer: LayerOutline, places: Places, since: date) -> dict[date, list[Tile]]:
     """Returns the days from `since` on, in order, each with the tiles that have a version of that day.
 
     These are tiles of the layer's deepest zoom that show a part of the rectangle. Reads all versions since
@@ -55,7 +54,7 @@ def changed_in(
     zoom = max(layer.zooms)
     # The last projection is used for all days, so that an area has the same tiles on each of them.
     projection = layer.latest.projection
-    around = rectangle.ground(projection).tiles(zoom, layer.factor)
+    around = Ground.of_places(places, projection).tiles(zoom, layer.factor)
     if len(around) > MOST_TILES:
         raise ConfigurationError(
             f"it needs {len(around):,} tiles, and {MOST_TILES:,} are the most: make it smaller, or several of"
@@ -63,19 +62,19 @@ def changed_in(
         )
     with history.reading() as connection:
         rows = _CHANGED.rows(connection, layer.id, around, since=since)
-    shows: dict[tuple[int, int], bool] = {}
+    known: dict[tuple[int, int], bool] = {}
     for day, x, y in rows:
         tile = Tile(zoom, x, y)
-        if (x, y) not in shows:
-            shows[x, y] = rectangle.is_on(tile, projection, layer.factor)
-        if shows[x, y]:
+        if (x, y) not in known:
+            known[x, y] = shows(tile, places, projection, layer.factor)
+        if known[x, y]:
             found.setdefault(day, []).append(tile)
     return found
 
 
 def rectangle_of(
     corners: tuple[tuple[float, float], tuple[float, float]], layer: Layer, renderer: str | None
-) -> Rectangle:
+) -> Places:
     """Returns the rectangle between two corners, as people write them, in a layer that this renderer has
     drawn.
 
@@ -87,13 +86,16 @@ def rectangle_of(
     if is_on_earth(layer, renderer):
         if max(abs(first), abs(third)) > NORTHMOST:
             raise ValueError("the map ends at 85.05 degrees")
-        southward = south_of(max(first, third)), south_of(min(first, third))
-        return Rectangle(min(second, fourth), max(second, fourth), *southward)
-    east, south = sorted((first, third)), sorted((second, fourth))
-    return Rectangle(floor(east[0]), floor(east[1]) + 1, floor(south[0]), floor(south[1]) + 1)
+        north, south = south_of(max(first, third)), south_of(min(first, third))
+        west, east = sorted((second, fourth))
+        if west == east or north == south:
+            raise ValueError("its corners are not a rectangle")
+        return west, north, east, south
+    (west, east), (north, south) = sorted((first, third)), sorted((second, fourth))
+    return floor(west), floor(north), floor(east) + 1, floor(south) + 1
 
 
-def place_of(area: NamedArea, outline: MapOutline) -> tuple[LayerOutline, Rectangle]:
+def place_of(area: NamedArea, outline: MapOutline) -> tuple[LayerOutline, Places]:
     """Returns the layer and the rectangle of a named area. Raises ConfigurationError if the map has no such
     layer or no such rectangle."""
     layer = outline.layer(area.layer)
@@ -106,14 +108,15 @@ def place_of(area: NamedArea, outline: MapOutline) -> tuple[LayerOutline, Rectan
         raise ConfigurationError(str(error)) from None
 
 
-def view_of(layer: LayerOutline, rectangle: Rectangle) -> tuple[float, float, int]:
+def view_of(layer: LayerOutline, places: Places) -> tuple[float, float, int]:
     """Returns x and z of the middle of an area, as the viewer's page has them in its addresses, and the
     deepest zoom at which a screen shows all of the area. The layer must have versions."""
-    ground = rectangle.ground(layer.latest.projection)
+    ground = Ground.of_places(places, layer.latest.projection)
     # At zoom 0 a tile is two grid units wide and high.
     width, height = layer.latest.tile_size
     pixels = max((ground.east - ground.west) / 2 * width, (ground.north - ground.south) / 2 * height)
     levels = floor(log2(_SCREEN / pixels) / log2(layer.factor))
-    x, z = rectangle.middle
+    west, north, east, south = places
     # The page counts from the middle of a unit.
-    return x - 0.5, z - 0.5, min(max(layer.zooms), max(_COARSEST, levels))
+    x, z = (west + east - 1) / 2, (north + south - 1) / 2
+    return x, z, min(max(layer.zooms), max(_COARSEST, levels))

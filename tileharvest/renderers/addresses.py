@@ -1,5 +1,4 @@
-"""Addresses of tiles by a template, and those of quadtrees, which have a folder for each level, named by a
-digit."""
+"""Addresses of tiles: by a template, of quadtrees, and of renderers with a form of their own."""
 
 from __future__ import annotations
 
@@ -9,6 +8,8 @@ from typing import TYPE_CHECKING
 from tileharvest.tiles.grid import Tile, path_of, tile_at
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tileharvest.maps.template import Template
 
 
@@ -75,3 +76,37 @@ class QuadtreeAddresses:
             return tile_at(path[len(self.folder) : -len(ending)], self.depth, self.first_digit)
         except ValueError:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedAddresses:
+    """The addresses of a renderer that writes a tile's numbers in a form of its own."""
+
+    folder: str
+    """The address to which a tile's path is appended, without a slash at its end."""
+    depth: int
+    extension: str
+    """The ending of the images as the site writes it, such as `jpeg`."""
+    write: Callable[[Tile], str]
+    """Returns a tile's path, without the ending."""
+    read: Callable[[str], tuple[int, int, int] | None]
+    """Returns the zoom, column and row that a path has, or None if it is not a path of this form."""
+
+    def url_of(self, tile: Tile) -> str:
+        """Returns the tile's address. Raises ValueError for a tile of a coarser zoom than the layer has."""
+        if tile.zoom <= -self.depth:
+            raise ValueError(f"tile {tile} is coarser than a layer of {self.depth} levels has any")
+        return f"{self.folder}{self.write(tile)}.{self.extension}"
+
+    def tile_of(self, url: str) -> Tile | None:
+        # The query of a script names the tile. Whatever follows it only keeps caches away.
+        address, ending = url.partition("&" if "?" in self.folder else "?")[0], f".{self.extension}"
+        if not (address.startswith(self.folder) and address.endswith(ending)):
+            return None
+        path = address[len(self.folder) : -len(ending)]
+        place = self.read(path)
+        if place is None or not -self.depth < place[0] <= 0:
+            return None
+        tile = Tile.at(*place)
+        # A number can be written in several ways, and a renderer writes one of them.
+        return tile if self.write(tile) == path else None

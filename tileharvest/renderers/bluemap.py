@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import floor
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -18,6 +18,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.addresses import NumberedAddresses
 from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side, Text, converted, read_json
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config
@@ -52,7 +53,7 @@ _UPDATE_TIMES: Final = b"\x0b\x00\x11last-update-times\x00\x00\x10\x00"
 _MARGIN: Final = 64
 """Blocks beyond a region that may have changed with it. A model is 32 blocks wide and begins 2 blocks off, so
 it reaches into the next region; and the first line of an image is also the last line of the image before."""
-_TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)\.png", re.ASCII)
+_TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)", re.ASCII)
 
 _Place: TypeAlias = tuple[int, int]
 """Column and row of a region or a tile."""
@@ -159,34 +160,22 @@ class BlueMap(Renderer):
         return Answer(404) if answer.status == _NO_CONTENT else answer
 
 
-@dataclass(frozen=True, slots=True)
-class LowresAddresses:
-    """The addresses of BlueMap's images. Each digit of a number but the last is a folder, as in
-    `1/x-1/2/z3.png`."""
+def addresses_in(folder: str, depth: int) -> NumberedAddresses:
+    """Returns the addresses of the tiles in a folder."""
+    return NumberedAddresses(folder, depth, "png", _write_path, _read_path)
 
-    folder: str
-    """The address to which a tile's path is appended, without a slash at its end."""
-    depth: int
 
-    def url_of(self, tile: Tile) -> str:
-        """Returns the tile's address. Raises ValueError for a tile that is coarser than the coarsest
-        level."""
-        level = 1 - tile.zoom
-        if level > self.depth:
-            raise ValueError(f"tile {tile} is coarser than the {self.depth} levels of {self.folder}")
-        return f"{self.folder}/{level}/x{_digits(tile.column)}/z{_digits(tile.row)}.png"
+def _write_path(tile: Tile) -> str:
+    """Returns a tile's path. Each digit of a number but the last is a folder, as in `/1/x-1/2/z3`."""
+    return f"/{1 - tile.zoom}/x{_digits(tile.column)}/z{_digits(tile.row)}"
 
-    def tile_of(self, url: str) -> Tile | None:
-        path = url.partition("?")[0]
-        match = _TILE.fullmatch(path, len(self.folder)) if path.startswith(self.folder) else None
-        if match is None:
-            return None
-        level, column, row = (int(part.replace("/", "")) for part in match.groups())
-        if not 1 <= level <= self.depth:
-            return None
-        tile = Tile.at(1 - level, column, row)
-        # A number has one writing: no zeros before it, and no -0.
-        return tile if self.url_of(tile) == path else None
+
+def _read_path(path: str) -> tuple[int, int, int] | None:
+    match = _TILE.fullmatch(path)
+    if match is None:
+        return None
+    level, column, row = (int(part.replace("/", "")) for part in match.groups())
+    return 1 - level, column, row
 
 
 def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
@@ -233,7 +222,7 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
         name=name,
         pyramid=Pyramid.endless(depth, seeds, factor),
         image_extension="png",
-        addresses=LowresAddresses(folder, depth),
+        addresses=addresses_in(folder, depth),
         tile_size=(size, size),
         world=settings.name,
         projection=projection,

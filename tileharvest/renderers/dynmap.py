@@ -7,13 +7,14 @@ server in `DynmapCore/src/main/java/org/dynmap`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import quote, urljoin
 
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.addresses import NumberedAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -26,7 +27,6 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
-from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection, tiles_around
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
@@ -37,6 +37,7 @@ from tileharvest.tiles.versions import Validator
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
+    from tileharvest.tiles.grid import Tile
 
 SERVER_CONFIG: Final = "up/configuration"
 """The configuration that Dynmap's own server has for its page (`DynmapCore.java`)."""
@@ -63,7 +64,7 @@ _BLANK_HASH: Final = '"305419896"'
 _BLANK_FILE: Final = "images/blank.png"
 """The address to which the scripts beside a database redirect for a missing tile (`MySQL_tiles.php`)."""
 _HASH: Final = re.compile(r'"-?\d+"', re.ASCII)
-_TILE: Final = re.compile(r"/-?\d+_-?\d+/(?:(z+)_)?(-?\d{1,9})_(-?\d{1,9})\.\w+", re.ASCII)
+_TILE: Final = re.compile(r"/-?\d+_-?\d+/(?:(z+)_)?(-?\d{1,9})_(-?\d{1,9})", re.ASCII)
 
 
 class _Urls(msgspec.Struct):
@@ -105,37 +106,29 @@ class _Config(msgspec.Struct):
     error: Text | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DynmapAddresses:
-    """The addresses of Dynmap's tiles: in folders of 32 x 32 tiles, with a letter z for each level out.
+def addresses_in(folder: str, depth: int, extension: str) -> NumberedAddresses:
+    """Returns the addresses of a map's tiles. `folder` is that of its prefix."""
+    return NumberedAddresses(folder, depth, extension, _write_path, _read_path)
+
+
+def _write_path(tile: Tile) -> str:
+    """Returns a tile's path, in folders of 32 x 32 tiles, with a letter z for each level out.
 
     At every zoom, columns and rows are counted in deepest tiles, rows upwards. A tile has the column and the
     row of its upper left deepest tile (`getTileName` of `hdmap.js`).
     """
+    out = -tile.zoom
+    x, y = tile.column << out, -(tile.row << out)
+    zoomed = f"{'z' * out}_" if out else ""
+    return f"/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}"
 
-    folder: str
-    depth: int
-    extension: str
 
-    def url_of(self, tile: Tile) -> str:
-        """Returns the tile's address. Raises ValueError for a tile of a coarser zoom than the map has."""
-        out = -tile.zoom
-        if out >= self.depth:
-            raise ValueError(f"tile {tile} is coarser than a map of {self.depth} zooms has any")
-        x, y = tile.column << out, -(tile.row << out)
-        zoomed = f"{'z' * out}_" if out else ""
-        return f"{self.folder}/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}.{self.extension}"
-
-    def tile_of(self, url: str) -> Tile | None:
-        # The query of a script names the tile. Whatever follows it only keeps caches away.
-        path = url.partition("&" if "?" in self.folder else "?")[0]
-        found = _TILE.fullmatch(path, len(self.folder)) if path.startswith(self.folder) else None
-        if found is None:
-            return None
-        out, x, y = len(found[1] or ""), int(found[2]), int(found[3])
-        tile = Tile.at(-out, x >> out, -y >> out)
-        # This also checks the folder, and that no number is written in another way.
-        return tile if out < self.depth and self.url_of(tile) == path else None
+def _read_path(path: str) -> tuple[int, int, int] | None:
+    found = _TILE.fullmatch(path)
+    if found is None:
+        return None
+    out = len(found[1] or "")
+    return -out, int(found[2]) >> out, -int(found[3]) >> out
 
 
 class Dynmap(Renderer):
@@ -247,7 +240,7 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
                 name=f"{world.name}/{described.name or described.prefix}{suffix}",
                 pyramid=pyramid,
                 image_extension=described.image_format,
-                addresses=DynmapAddresses(folder, depth, described.image_format),
+                addresses=addresses_in(folder, depth, described.image_format),
                 tile_size=(size, size),
                 world=world.name,
                 projection=projection,

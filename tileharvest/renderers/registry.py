@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -250,19 +250,14 @@ def spots(value: Any) -> Iterator[_Spot]:
     Renderers write markers in different forms. But all of them write a place as an object with `x` and `z`,
     and Dynmap writes the corners of an area as one list of each.
     """
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            x, z = one.get("x"), one.get("z")
-            pairs = zip(x, z, strict=False) if isinstance(x, list) and isinstance(z, list) else [(x, z)]
-            for east, south in pairs:
-                if _is_within(east) and _is_within(south):
-                    yield east, south
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
-
-
-def _is_within(number: Any) -> TypeGuard[float]:
-    return isinstance(number, (int, float)) and abs(number) <= _FARTHEST_MARKER
+    if isinstance(value, dict):
+        x, z = value.get("x"), value.get("z")
+        pairs: Iterable[tuple[Any, Any]] = [(x, z)]
+        if isinstance(x, list) and isinstance(z, list):
+            pairs = zip(x, z, strict=False)
+        for pair in pairs:
+            if all(isinstance(one, (int, float)) and abs(one) <= _FARTHEST_MARKER for one in pair):
+                yield pair
+        value = list(value.values())
+    for one in value if isinstance(value, list) else ():
+        yield from spots(one)

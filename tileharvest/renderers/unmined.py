@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from tileharvest.errors import SiteError
+from tileharvest.renderers.addresses import NumberedAddresses
 from tileharvest.renderers.bounds import Suffix, Text, Whole, converted, read_script
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import as_written, fetch_config, is_there, not_found
@@ -57,9 +58,7 @@ _MOST_REGIONS: Final = 200_000
 _COARSEST: Final = -22
 """The coarsest zoom of uNmINeD that is accepted. One of its tiles is wider than a Minecraft world."""
 _NUMBER: Final = r"(0|-?[1-9]\d{0,8})"
-_TILE: Final = re.compile(
-    rf"/zoom\.{_NUMBER}/{_NUMBER}/{_NUMBER}/tile\.{_NUMBER}\.{_NUMBER}\.(\w+)", re.ASCII
-)
+_TILE: Final = re.compile(rf"/zoom\.{_NUMBER}/-?\d+/-?\d+/tile\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 
 Place = tuple[int, int]
 """Column and row."""
@@ -93,30 +92,20 @@ class _Group(msgspec.Struct):
                     yield self.x * _GROUP + i, self.z * _GROUP + j
 
 
-@dataclass(frozen=True, slots=True)
-class UnminedAddresses:
-    """The addresses of uNmINeD's tiles. Ten columns and ten rows share a folder."""
+def addresses_in(folder: str, extension: str) -> NumberedAddresses:
+    """Returns the addresses of the tiles in a folder, whatever zooms the map has."""
+    return NumberedAddresses(folder, FINEST - _COARSEST + 1, extension, _write_path, _read_path)
 
-    folder: str
-    """The folder of the tiles, without a slash at its end."""
-    extension: str
-    """The ending of the images as the site writes it, such as `jpeg`."""
 
-    def url_of(self, tile: Tile) -> str:
-        x, y = tile.column, tile.row
-        zoom = tile.zoom + FINEST
-        return f"{self.folder}/zoom.{zoom}/{x // 10}/{y // 10}/tile.{x}.{y}.{self.extension}"
+def _write_path(tile: Tile) -> str:
+    """Returns a tile's path. Ten columns and ten rows share a folder."""
+    x, y = tile.column, tile.row
+    return f"/zoom.{tile.zoom + FINEST}/{x // 10}/{y // 10}/tile.{x}.{y}"
 
-    def tile_of(self, url: str) -> Tile | None:
-        path = url.partition("?")[0]
-        match = _TILE.fullmatch(path.removeprefix(self.folder)) if path.startswith(self.folder) else None
-        if match is None:
-            return None
-        zoom, _, _, x, y = map(int, match.groups()[:5])
-        if not _COARSEST <= zoom <= FINEST:
-            return None
-        tile = Tile.at(zoom - FINEST, x, y)
-        return tile if self.url_of(tile) == path else None
+
+def _read_path(path: str) -> tuple[int, int, int] | None:
+    found = _TILE.fullmatch(path)
+    return None if found is None else (int(found[1]) - FINEST, int(found[2]), int(found[3]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +180,7 @@ class Unmined(Renderer):
         if answer is None:
             raise SiteError(f"there is no {url}, which says what tiles the map has; tell its owner")
         regions = parse_regions(answer.text, url)
-        addresses = UnminedAddresses(f"{found.folder}tiles", properties.image_format)
+        addresses = addresses_in(f"{found.folder}tiles", properties.image_format)
         deepest = await _deepest(fetch, properties.max_zoom, regions, addresses)
         return [_layer(properties, regions, deepest, addresses)]
 
@@ -219,7 +208,7 @@ def parse_regions(text: str, url: str) -> frozenset[Place]:
 
 
 async def _deepest(
-    fetch: Fetch, max_zoom: int, regions: frozenset[Place], addresses: UnminedAddresses
+    fetch: Fetch, max_zoom: int, regions: frozenset[Place], addresses: NumberedAddresses
 ) -> int:
     """Returns the deepest zoom of uNmINeD that is drawn.
 
@@ -239,7 +228,7 @@ async def _deepest(
 
 
 def _layer(
-    properties: _Properties, regions: frozenset[Place], deepest: int, addresses: UnminedAddresses
+    properties: _Properties, regions: frozenset[Place], deepest: int, addresses: NumberedAddresses
 ) -> Layer:
     coarsest, extension = properties.min_zoom, properties.image_format
     if not _COARSEST <= coarsest <= deepest:

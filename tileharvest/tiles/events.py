@@ -6,7 +6,7 @@ docs/decisions/024-events.md tells where the bounds come from.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import product
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -31,9 +31,9 @@ Changed: TypeAlias = tuple[int, int, bool, bool]
 Kind: TypeAlias = Literal["changed", "new", "gone"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Event:
-    """Tiles of one zoom that changed together."""
+    """Tiles of one zoom that changed together. It grows while `events_of` adds days to it."""
 
     first: date
     """The first day with a change."""
@@ -44,12 +44,12 @@ class Event:
     the lowest y. Later days do not change it, and no other event of that day has it."""
     area: TileRange
     """The smallest rectangle with all tiles of the event."""
-    changed: int
+    changed: int = 0
     """The number of tiles that were there before the event and are there after it. Each tile of an event
     counts once."""
-    new: int
+    new: int = 0
     """The number of tiles that were not there before."""
-    gone: int
+    gone: int = 0
     """The number of tiles that are there no longer."""
 
     @property
@@ -65,39 +65,7 @@ class Event:
 
 _Spot: TypeAlias = tuple[int, int]
 """Column and row of a tile, rows upwards."""
-_Bounds: TypeAlias = tuple[int, int, int, int]
-"""The lowest column and row, and the highest column and row."""
 _AROUND: Final = tuple(product(range(-REACH, REACH + 1), repeat=2))
-
-
-@dataclass(slots=True)
-class _Growing:
-    """An event while days are added to it."""
-
-    first: date
-    last: date
-    seed: _Spot
-    bounds: _Bounds
-    was_there: dict[_Spot, bool] = field(default_factory=dict)
-    is_there: dict[_Spot, bool] = field(default_factory=dict)
-
-    def has_room_for(self, bounds: _Bounds) -> bool:
-        left, low, right, high = union = _union(self.bounds, bounds)
-        return union == self.bounds or max(right - left, high - low) < WIDEST
-
-    def finished(self, zoom: int) -> Event:
-        gone = sum(not there for there in self.is_there.values())
-        new = sum(self.is_there[spot] for spot, was_there in self.was_there.items() if not was_there)
-        left, low, right, high = self.bounds
-        return Event(
-            self.first,
-            self.last,
-            _tile(zoom, self.seed),
-            TileRange.between(_tile(zoom, (left, high)), _tile(zoom, (right, low))),
-            len(self.was_there) - new - gone,
-            new,
-            gone,
-        )
 
 
 def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list[Event]:
@@ -110,27 +78,41 @@ def events_of(zoom: int, days: Iterable[tuple[date, Iterable[Changed]]]) -> list
 
     The days must be in order. Memory grows with the number of changed tiles.
     """
-    every: list[_Growing] = []
-    by_spot: defaultdict[_Spot, list[_Growing]] = defaultdict(list)
+    every: list[tuple[Event, dict[_Spot, tuple[bool, bool]]]] = []
+    by_spot: defaultdict[_Spot, list[int]] = defaultdict(list)
+    """The numbers of the events of each spot."""
     bits = 1 - zoom
     for day, changed in days:
         spots = {(x >> bits, y >> bits): (was, is_) for x, y, was, is_ in changed}
         for group in _groups(spots):
-            columns, rows = [column for column, _ in group], [row for _, row in group]
-            bounds = min(columns), min(rows), max(columns), max(rows)
-            near = {id(one): one for spot in group for by in _near(spot) for one in by_spot.get(by, ())}
-            going_on = [one for one in near.values() if one.last >= day - REST and one.has_room_for(bounds)]
-            event = min(going_on, key=lambda one: (one.first, one.seed), default=None)
-            if event is None:
-                event = _Growing(day, day, min(group), bounds)
-                every.append(event)
-            event.last, event.bounds = day, _union(event.bounds, bounds)
+            area = TileRange.covering(_tile(zoom, spot) for spot in group)
+            near = {number for spot in group for by in _near(spot) for number in by_spot.get(by, ())}
+            going_on = [number for number in near if _goes_on(every[number][0], day, area)]
+            if going_on:
+                number = min(going_on, key=lambda one: (every[one][0].first, every[one][0].seed))
+            else:
+                number = len(every)
+                every.append((Event(day, day, _tile(zoom, min(group)), area), {}))
+            event, its = every[number]
+            event.last, event.area = day, TileRange.covering((*event.area.corners, *area.corners))
             for spot in group:
-                was_there, event.is_there[spot] = spots[spot]
-                if spot not in event.was_there:
-                    event.was_there[spot] = was_there
-                    by_spot[spot].append(event)
-    return [event.finished(zoom) for event in every]
+                was, is_ = spots[spot]
+                if spot not in its:
+                    by_spot[spot].append(number)
+                its[spot] = its.get(spot, (was,))[0], is_
+    for event, its in every:
+        event.gone = sum(not is_ for _, is_ in its.values())
+        event.new = sum(is_ and not was for was, is_ in its.values())
+        event.changed = len(its) - event.new - event.gone
+    return [event for event, _ in every]
+
+
+def _goes_on(event: Event, day: date, area: TileRange) -> bool:
+    """Returns whether an event goes on with tiles near it that changed on this day."""
+    if event.last < day - REST:
+        return False
+    both = TileRange.covering((*event.area.corners, *area.corners))
+    return both == event.area or max(len(both.columns), len(both.rows)) <= WIDEST
 
 
 def _groups(spots: Iterable[_Spot]) -> list[list[_Spot]]:
@@ -153,10 +135,6 @@ def _near(spot: _Spot) -> list[_Spot]:
     """Returns the spot and all within `REACH` of it."""
     column, row = spot
     return [(column + right, row + up) for right, up in _AROUND]
-
-
-def _union(one: _Bounds, other: _Bounds) -> _Bounds:
-    return min(one[0], other[0]), min(one[1], other[1]), max(one[2], other[2]), max(one[3], other[3])
 
 
 def _tile(zoom: int, spot: _Spot) -> Tile:

@@ -106,30 +106,17 @@ class Tile(msgspec.Struct, frozen=True, order=True):
         return tuple([Tile(zoom, x, y) for y in ys for x in xs])
 
     def parent(self, factor: int = 2) -> Tile:
-        """Returns the tile one level up that covers this one.
-
-        Every tile of the endless grid has a parent. Whether a map has so coarse a tile is the map's affair:
-        see `first_level`."""
+        """Returns the tile one level up that covers this one, whether or not a map has so coarse a tile."""
         return self.ancestor(1, factor)
 
     def ancestor(self, levels: int, factor: int = 2) -> Tile:
-        """Returns the tile that covers this one `levels` levels up; the tile itself for 0 levels.
-
-        Raises ValueError for a negative number of levels.
-        """
-        if levels < 0:
-            raise ValueError(f"tile {self} has no ancestor a negative number of levels up ({levels})")
+        """Returns the tile that covers this one `levels` levels up, which is at least 0."""
         share = factor**levels
         return Tile.at(self.zoom - levels, self.column // share, self.row // share)
 
 
 def first_level(depth: int) -> tuple[Tile, ...]:
-    """Returns the four tiles whose paths have one digit, in the order of the digits.
-
-    Raises ValueError for a depth below 1.
-    """
-    if depth < 1:
-        raise ValueError(f"a map of depth {depth} has no tiles below its whole-map image")
+    """Returns the four tiles whose paths have one digit, in the order of the digits."""
     return tuple(Tile.at(1 - depth, column, row) for row in (-1, 0) for column in (-1, 0))
 
 
@@ -212,18 +199,6 @@ class TileRange:
         """Returns all tiles of the zoom that a map of this depth can have."""
         edge = (1 << depth) - (1 << -zoom)
         return cls(zoom, -edge, edge, -edge, edge)
-
-    @classmethod
-    def around(cls, zoom: int, middle: tuple[int, int], width: int, height: int) -> Self:
-        """Returns `width` x `height` tiles around a point of the grid, which need not be a tile's centre.
-
-        A tile whose centre lies on the left or the upper edge belongs to the range. One whose centre lies on
-        the right or the lower edge does not.
-        """
-        (x, y), reach = middle, 1 << -zoom
-        x_from = _first_centre(x - width * reach, zoom)
-        y_to = -_first_centre(-y - height * reach, zoom)
-        return cls(zoom, x_from, x_from + 2 * reach * (width - 1), y_to - 2 * reach * (height - 1), y_to)
 
     @classmethod
     def between(cls, first: Tile, last: Tile) -> Self:
@@ -334,14 +309,11 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def tiles(self) -> TileRange:
         """Returns the zone's tiles, at its own zoom."""
-        return TileRange.around(self.zoom, self.center, self.width, self.height)
-
-    def tiles_at(self, zoom: int, factor: int = 2) -> TileRange:
-        """Returns the tiles of another zoom that share ground with the zone, whole or in part.
-
-        `factor` is that of the layer's pyramid.
-        """
-        return self.tiles().at_zoom(zoom, factor)
+        (x, y), reach = self.center, 1 << -self.zoom
+        left = _first_centre(x - self.width * reach, reach)
+        upper = -_first_centre(-y - self.height * reach, reach)
+        right, lower = left + 2 * reach * (self.width - 1), upper - 2 * reach * (self.height - 1)
+        return TileRange(self.zoom, left, right, lower, upper)
 
 
 def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
@@ -392,24 +364,16 @@ def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell
     found: set[Cell] = set()
     for zoom, x, y in tiles:
         while zoom > coarsest:
-            cell = zoom, x, y = parent_cell(zoom, x, y, factor)  # noqa: PLW2901
+            column, row = (x >> 1 - zoom) // factor, (y >> 1 - zoom) // factor
+            cell = zoom, x, y = zoom - 1, 2 * column + 1 << 1 - zoom, 2 * row + 1 << 1 - zoom  # noqa: PLW2901
             if cell in found:
                 break
             found.add(cell)
     return found
 
 
-def parent_cell(zoom: int, x: int, y: int, factor: int = 2) -> Cell:
-    """Returns the cell that covers this one a level up, as `Tile.parent` does for tiles."""
-    column, row = (x >> 1 - zoom) // factor, (y >> 1 - zoom) // factor
-    return zoom - 1, 2 * column + 1 << 1 - zoom, 2 * row + 1 << 1 - zoom
-
-
-def _first_centre(position: int, zoom: int) -> int:
-    """Returns the x of the first column of centres that is not left of a grid position.
-
-    That is also the y of the first row that is not below the position.
-    """
-    reach = 1 << -zoom
+def _first_centre(position: int, reach: int) -> int:
+    """Returns the x of the first column of centres that is not left of a position. `reach` is half a tile's
+    width."""
     steps = -(-position // reach)
     return (steps if steps % 2 else steps + 1) * reach

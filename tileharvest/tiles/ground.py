@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 Row: TypeAlias = tuple[float, float, float, float]
 """How much a grid coordinate grows for each block eastwards, upwards and southwards, and its value at the
 world's origin."""
+Places: TypeAlias = tuple[float, float, float, float]
+"""West, north, east and south of a rectangle of the world, in blocks. In a layer without a projection these
+are points of the grid, with south downwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +146,9 @@ class Ground:
             and other.south < self.north
         )
 
-    def places(self, projection: Projection) -> tuple[float, float, float, float]:
-        """Returns west, north, east and south, in blocks, of the smallest rectangle of the world around the
-        ground.
-
-        In a layer that is drawn from the side, the ground itself lies aslant in the world.
-        """
+    def places(self, projection: Projection) -> Places:
+        """Returns the smallest rectangle of the world around the ground. In a layer that is drawn from the
+        side, the ground itself lies aslant in the world."""
         corners = [(x, y) for x in (self.west, self.east) for y in (self.south, self.north)]
         spots = [projection.place_at(*corner) for corner in corners]
         east, south = [spot[0] for spot in spots], [spot[1] for spot in spots]
@@ -161,59 +161,25 @@ class Ground:
         return [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
 
     @classmethod
-    def of_places(cls, first: tuple[float, float], last: tuple[float, float], projection: Projection) -> Self:
-        """Returns the smallest rectangle of the grid around the world's rectangle between two corners. Each
-        corner is given as east and south."""
-        (east, south), (other_east, other_south) = first, last
-        corners = [(one, other) for one in (east, other_east) for other in (south, other_south)]
-        return cls.around(projection.point_of(*corner) for corner in corners)
+    def of_places(cls, places: Places, projection: Projection | None) -> Self:
+        """Returns the smallest rectangle of the grid around a rectangle of the world. Without a projection
+        the places are points of the grid."""
+        west, north, east, south = places
+        corners = [(one, other) for one in (west, east) for other in (north, south)]
+        return cls.around((projection or ON_GRID).point_of(*corner) for corner in corners)
 
 
-@dataclass(frozen=True, slots=True)
-class Rectangle:
-    """A rectangle of the world, between two places that are counted east and south as in
-    `Projection.place_at`.
+def shows(tile: Tile, places: Places, projection: Projection | None, factor: int = 2) -> bool:
+    """Returns whether a tile shows part of a rectangle of the world. If a layer is drawn at a slant, many
+    tiles of its `Ground.of_places` do not. Without a projection the places are points of the grid.
 
-    In a layer without a projection a place is a point of the grid, with south downwards. Raises ValueError
-    for a rectangle without ground.
+    Two parallelograms do not meet if there is a gap between them along the edges of either one. Along the
+    edges of the tile there is no gap, as the tile lies on the ground. So only the edges of the rectangle are
+    compared.
     """
-
-    east_from: float
-    east_to: float
-    south_from: float
-    south_to: float
-
-    def __post_init__(self) -> None:
-        edges = (self.east_from, self.east_to, self.south_from, self.south_to)
-        is_empty = self.east_from >= self.east_to or self.south_from >= self.south_to
-        if not all(map(isfinite, edges)) or is_empty:
-            raise ValueError("its corners are not a rectangle")
-
-    @property
-    def middle(self) -> tuple[float, float]:
-        """East and south of its middle."""
-        return (self.east_from + self.east_to) / 2, (self.south_from + self.south_to) / 2
-
-    def ground(self, projection: Projection | None) -> Ground:
-        """Returns the smallest rectangle of the grid around this one."""
-        corners = (self.east_from, self.south_from), (self.east_to, self.south_to)
-        return Ground.of_places(*corners, projection or ON_GRID)
-
-    def is_on(self, tile: Tile, projection: Projection | None, factor: int = 2) -> bool:
-        """Returns whether a tile of `ground` shows part of the rectangle. If a layer is drawn at a slant,
-        many do not.
-
-        Two parallelograms do not meet if there is a gap between them along the edges of either one. Along the
-        edges of the tile there is no gap, as the tile lies on the ground. So only the edges of the rectangle
-        are compared.
-        """
-        west, north, east, south = Ground.of(TileRange.of(tile), factor).places(projection or ON_GRID)
-        return (
-            west < self.east_to
-            and self.east_from < east
-            and north < self.south_to
-            and self.south_from < south
-        )
+    west, north, east, south = places
+    its = Ground.of(TileRange.of(tile), factor).places(projection or ON_GRID)
+    return its[0] < east and west < its[2] and its[1] < south and north < its[3]
 
 
 def tiles_around(zoom: int, points: Iterable[tuple[float, float]], factor: int = 2) -> tuple[Tile, ...]:

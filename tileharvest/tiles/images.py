@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 from contextlib import contextmanager
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
@@ -29,14 +29,12 @@ checks that length."""
 _PNG_START: Final = b"\x89PNG\r\n\x1a\n"
 _PNG_CHUNK: Final = 12
 """Bytes of a PNG's chunk besides its content: its length, its kind and its checksum."""
-
 _JPEG_START: Final = b"\xff\xd8"
-_SCAN: Final = 0xDA
-"""The second byte of the marker that begins a scan of a JPEG. Within a scan no marker has it."""
-_FILLED: Final = 0xFF
-_SHORT: Final = frozenset({0, 0xC8, *range(0xD0, 0xDA), *range(0xF0, 0xFE)})
-"""The second bytes of a JPEG's markers behind which no length comes, and of none at all, as Pillow reads
-them."""
+_JPEG_SCAN: Final = b"\xff\xda"
+"""The marker that begins a scan of a JPEG. Within a scan no marker has these bytes."""
+_JPEG_SEGMENT: Final = re.compile(rb"\xff[\xe0-\xef\xfe\xff]")
+"""The markers of the segments that a program may add to a JPEG at will, which Pillow keeps in memory, and
+bytes that fill the room between segments. The pixels have no such bytes, and other segments have few."""
 
 _WEBP_HEADER: Final = 30
 """Bytes of a WebP up to the end of its width and height, for the two longer of its three headers."""
@@ -52,8 +50,8 @@ MOST_PIXELS: Final = 1 << 23
 """The most pixels of an image: twice as many as Dynmap's largest tiles have. Pillow takes some 17 bytes of
 memory for each pixel of a WebP, and a WebP of 36 bytes can claim any number of pixels."""
 _MOST_PARTS: Final = 10_000
-"""The most chunks of a PNG, and the most segments of a JPEG before its first scan. Pillow takes 130 bytes of
-memory for a segment of 4 bytes, which would be 1 GB for an image of 32 MB."""
+"""The most chunks of a PNG, and the most added segments of a JPEG. Pillow takes 130 bytes of memory for a
+segment of 4 bytes, which would be 1 GB for an image of 32 MB."""
 _MOST_SCANS: Final = 100
 """The most scans of a JPEG; a progressive one has about ten. Pillow goes through all pixels for each, even if
 it has 12 bytes: an image of 300 kB could take half a minute."""
@@ -152,30 +150,18 @@ def _extension(body: bytes, tile_size: Size | None) -> str:
 
 def _check_parts(body: bytes) -> None:
     """Raises ValueError for an image of so many parts that Pillow would take minutes or much memory."""
-    parts = sum(1 for _ in islice(_parts(body), _MOST_PARTS + 1))
+    parts = scans = 0
+    if body.startswith(_PNG_START):
+        at = len(_PNG_START)
+        while at < len(body) and parts <= _MOST_PARTS:
+            at += _PNG_CHUNK + int.from_bytes(body[at : at + 4])
+            parts += 1
+    elif body.startswith(_JPEG_START):
+        parts, scans = len(_JPEG_SEGMENT.findall(body)), body.count(_JPEG_SCAN)
     if parts > _MOST_PARTS:
         raise ValueError(f"the image has more than {_MOST_PARTS:,} chunks or segments")
-    scans = body.count(bytes((_FILLED, _SCAN))) if body.startswith(_JPEG_START) else 0
     if scans > _MOST_SCANS:
         raise ValueError(f"the image has {scans:,} scans, and {_MOST_SCANS:,} are the most")
-
-
-def _parts(body: bytes) -> Iterator[int]:
-    """Yields the places of a PNG's chunks, or of a JPEG's segments before its first scan, as Pillow finds
-    them."""
-    if body.startswith(_PNG_START):
-        at = 8
-        while at < len(body):
-            yield at
-            at += _PNG_CHUNK + int.from_bytes(body[at : at + 4])
-    elif body.startswith(_JPEG_START):
-        at = len(_JPEG_START)
-        # Pillow passes over bytes between two segments.
-        while 0 <= (at := body.find(_FILLED, at)) < len(body) - 1 and (kind := body[at + 1]) != _SCAN:
-            yield at
-            at += 1 if kind == _FILLED else 2
-            if kind not in _SHORT and kind != _FILLED:
-                at += max(2, int.from_bytes(body[at : at + 2]))
 
 
 def _webp_size(body: bytes) -> Size | None:

@@ -144,23 +144,14 @@ class Pyramid:
     def children(self, tile: Tile) -> tuple[Tile, ...]:
         """Returns the tiles right below a tile that the layer can have. Raises ValueError at the deepest
         zoom."""
-        children = tile.children(self.factor)
+        children, there = tile.children(self.factor), self.there
         if self.area is None:
             return children
         within = self.range_at(tile.zoom + 1)
-        return tuple(self.present(child for child in children if child in within))
-
-    def parent(self, tile: Tile) -> Tile:
-        """Returns the tile one level up that covers this one, even if it is coarser than the layer's coarsest
-        zoom."""
-        return tile.parent(self.factor)
+        return tuple(one for one in children if one in within and (there is None or one in there))
 
     def beside(self, tile: Tile) -> tuple[Tile, ...]:
         """Returns the tiles of an endless layer around one of its tiles, corners included, as far as the
         stride."""
         around = TileRange.of(tile).wider(self.stride).intersection(self.range_at(tile.zoom))
         return () if around is None else tuple(one for one in around if one != tile)
-
-    def present(self, tiles: Iterable[Tile]) -> Iterable[Tile]:
-        """Returns the tiles that exist by the site's list; all of them if the site has none."""
-        return tiles if self.there is None else (tile for tile in tiles if tile in self.there)

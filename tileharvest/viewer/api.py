@@ -19,6 +19,7 @@ from tileharvest.history.changes import changed_blocks, deepest_changes, heat, l
 from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, MOVED
 from tileharvest.monitoring.stats import HarvestStats, State
+from tileharvest.tiles.ground import Ground
 from tileharvest.viewer.host_names import is_loopback
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 from tileharvest.viewer.replies import quoted, unknown
@@ -250,7 +251,7 @@ def _area_as_plain(served: ServedMaps, map_name: str, area: NamedArea) -> dict[s
     except ConfigurationError:
         return told
     if layer.zooms:
-        ground = rectangle.ground(layer.latest.projection)
+        ground = Ground.of_places(rectangle, layer.latest.projection)
         told["place"] = dict(zip(("x", "z", "zoom"), view_of(layer, rectangle), strict=True))
         told["ground"] = [ground.west, ground.south, ground.east, ground.north]
     return told

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tileharvest.errors import counted
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from tileharvest.walk.change_index import ChangedGround, StoredIndex
     from tileharvest.walk.proof import Proof
-
-_ALL: Final = "its change index says that all of it may have changed"
 
 
 class Decision(NamedTuple):
@@ -33,15 +31,14 @@ class Decision(NamedTuple):
     """Whether the layer has one zoom, and only a share of its empty places is asked."""
 
     def with_ground(self, ground: ChangedGround | None) -> Decision:
-        """Returns the decision after the index was read. `ground` is what may have changed; None if all may
-        have."""
-        index = self.change_index
+        """Returns the decision after its change index was read. `ground` is what may have changed; None if
+        all may have."""
         if ground is None:
-            return self if index is None else self._replace(reason=f"{_ALL}; {self.reason}")
-        some = counted(len(ground.cells), "tile")
-        told = f"{some} may have changed" if ground.cells else "nothing has changed"
-        since = "" if index is None else f" since {index.day}"
-        return self._replace(ground=ground, reason=f"its change index says that {told}{since}")
+            reason = f"its change index says that all of it may have changed; {self.reason}"
+            return self._replace(reason=reason)
+        changed = f"{counted(len(ground.cells), 'tile')} may have" if ground.cells else "nothing has"
+        since = "" if self.change_index is None else f" since {self.change_index.day}"
+        return self._replace(ground=ground, reason=f"its change index says that {changed} changed{since}")
 
     @property
     def way(self) -> str:
@@ -52,20 +49,11 @@ class Decision(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The walk, its reason, and the proof with its day, unless the proof is the reason."""
-        words = f"{self._replace(change_index=None).way}: {self.reason}"
-        if self.change_index is not None:
-            words = f"by {self.change_index.in_words}; if that says all may have changed, {words}"
-        proof = self.proof
-        if proof is None:
-            return words
-        if self.reason == proof.in_words:
-            return f"{words} (as of {proof.day})"
-        if proof.withdrawn is not None:
-            said = f"withdrawn on {proof.withdrawn_day}"
-            is_told = proof.withdrawn in self.reason
-            return f"{words} ({said})" if is_told else f"{words}; proof {said}: {proof.withdrawn}"
-        return f"{words}; {proof.in_words} (as of {proof.day})"
+        """The walk and its reason."""
+        if self.change_index is None:
+            return f"{self.way}: {self.reason}"
+        otherwise = self._replace(change_index=None).in_words
+        return f"by {self.change_index.in_words}; if that says all may have changed, {otherwise}"
 
 
 class Decisions(NamedTuple):
@@ -83,11 +71,11 @@ class Decisions(NamedTuple):
 
         `grounds` has, by layer, what may have changed. `read` are the layers whose index could be read.
         """
-        read_now = {
-            name: one if name in read else one._replace(change_index=None)
-            for name, one in self.layers.items()
-        }
-        return Decisions({name: one.with_ground(grounds.get(name)) for name, one in read_now.items()})
+        layers = {name: one._replace(change_index=None) for name, one in self.layers.items()}
+        for name, one in self.layers.items():
+            if one.change_index is not None and name in read:
+                layers[name] = one.with_ground(grounds.get(name))
+        return Decisions(layers)
 
     def sharing(self, names: Iterable[str], full_every: int) -> Decisions:
         """Returns the decisions for layers of one zoom of which empty blocks are left out."""
@@ -151,14 +139,13 @@ def decide(
         reason = "walk = full is set"
     elif doubt is not None:
         reason = doubt
-    elif last_full is None:
-        reason = "no full harvest is finished so far"
-    elif not 0 <= (today - last_full).days < full_every:
-        reason = f"the last full walk was on {last_full}"
+    elif is_due:
+        day = f"the last full walk was on {last_full}"
+        reason = "no full harvest is finished so far" if last_full is None else day
     elif proof is not None and proof.withdrawn is not None:
         reason = f"not to be relied on: {proof.withdrawn}"
     elif wish == "pruned":
         is_pruned, reason = True, "walk = pruned is set"
     elif proof is not None:
-        is_pruned, reason = proof.holds, proof.in_words
+        is_pruned, reason = proof.holds, f"{proof.in_words} (as of {proof.day})"
     return Decision(is_pruned, reason, proof, index)

@@ -8,15 +8,13 @@ ones ask for every block in which there is a tile, and each day for a share of t
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import date
 
     from tileharvest.tiles.block import Block
-
-_BESIDE: Final = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]
 
 
 class EarlierBlock(NamedTuple):
@@ -38,7 +36,7 @@ class FlatStart(NamedTuple):
     lively: list[Block]
     """What has changed before, the most often changed first."""
     others: list[Block]
-    """What never changed, then what was never asked, then empty blocks, and first those beside a tile."""
+    """What never changed, then what was never asked, then empty blocks."""
     is_all: bool
     """Whether no block is left out."""
 
@@ -51,7 +49,6 @@ def flat_start(
     `earlier` are the blocks by column and row in which a harvest has asked. `every` is `full_every`: an empty
     block is asked again after so many days at the latest.
     """
-    lively: list[tuple[int, Block]] = []
     ranked: list[tuple[int, Block]] = []
     is_all = True
     for block in blocks:
@@ -59,20 +56,15 @@ def flat_start(
         before = earlier.get(place)
         if before is None or before.asked & block.mask != block.mask:
             ranked.append((1, block))
-        elif before.present and before.days > 1:
-            lively.append((-before.days, block))
         elif before.present:
-            ranked.append((0, block))
+            ranked.append((-before.days if before.days > 1 else 0, block))
         elif before.day is None or has_turn(place, before.day, today, every):
-            beside = (earlier.get((place[0] + x, place[1] + y)) for x, y in _BESIDE)
-            ranked.append((2 if any(one is not None and one.present for one in beside) else 3, block))
+            ranked.append((2, block))
         else:
             is_all = False
-    return FlatStart(_in_order(lively), _in_order(ranked), is_all)
-
-
-def _in_order(ranked: list[tuple[int, Block]]) -> list[Block]:
-    return [block for _, block in sorted(ranked, key=itemgetter(0))]
+    ranked.sort(key=itemgetter(0))
+    lively = [block for rank, block in ranked if rank < 0]
+    return FlatStart(lively, [block for _, block in ranked[len(lively) :]], is_all)
 
 
 def has_turn(place: tuple[int, int], last: date, today: date, every: int) -> bool:

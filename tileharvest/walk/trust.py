@@ -46,11 +46,6 @@ class RememberedValidator(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-def vouches(mark: RememberedValidator | None, seen: Validator) -> bool:
-    """Returns whether this answer, with the outcome `ign`, proves that nothing below the tile has changed."""
-    return mark is not None and mark.is_trusted and mark.is_of(seen)
-
-
 def remember(mark: RememberedValidator | None, seen: Validator, *, is_late: bool) -> Step:
     """Returns what to record of an answer for a tile below which everything is asked.
 

@@ -7,11 +7,10 @@ If nobody says how far a layer reaches, the walk also goes sideways along its to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from heapq import nsmallest
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +20,7 @@ from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.verdict import OK
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import remember, vouches
+from tileharvest.walk.trust import remember
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,8 +48,7 @@ misses a whole render, the share of audited tiles that show it is the share of t
 changed. An index that forgets a single tile now and then is found late."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(NamedTuple):
     """The tiles of a layer that are asked to see whether skipping was right."""
 
     tiles: Sequence[Tile] = ()
@@ -62,67 +60,53 @@ class Audit:
     def broken(self, found: Mapping[Tile, Outcome]) -> list[Tile]:
         """Returns the audited tiles whose outcome shows that it was wrong to skip them.
 
-        A change index lists changed images. So a file that was written again with the same bytes (`nMod`)
-        does not make the index wrong.
+        A known tile must be unchanged. At a place where no tile was known there must still be none, also at a
+        zoom that is not kept. A failed request shows nothing. A change index lists changed images, so a file
+        that was written again with the same bytes (`nMod`) does not make it wrong.
         """
-        told = {Outcome.NOT_MODIFIED} if self.is_of_index else set()
+        right = {Outcome.FAILED, Outcome.NOT_MODIFIED} if self.is_of_index else {Outcome.FAILED}
         return [
             tile
             for tile, outcome in found.items()
-            if outcome not in told and breaks_law(outcome, is_known=tile in self.known)
+            if outcome not in right
+            and outcome is not (Outcome.IGNORED if tile in self.known else Outcome.NOTHING)
         ]
 
 
-@dataclass(frozen=True, slots=True)
 class Walk:
-    """The walk over one layer. Raises ValueError if it could never ask for a tile that is kept."""
+    """The walk over one layer."""
 
-    pyramid: Pyramid
-    zooms: tuple[int, int] | None = None
-    """The coarsest and the deepest zoom to keep, both included. None keeps all zooms of the layer."""
-    zones: tuple[Zone, ...] = ()
-    """The zones that are kept. Without zones the whole layer is kept."""
-    coarsest: int = field(init=False, compare=False)
-    """The first zoom that is kept."""
-    kept_zooms: range = field(init=False, compare=False)
-    """The zooms that are kept. Tiles of other zooms on the way are only asked whether they exist."""
-    deepest: int = field(init=False, compare=False)
-    """The last zoom that is asked for."""
-    top: int = field(init=False, compare=False)
-    """The zoom at which the walk starts.
-
-    Without zones that is the first level, even if only deep zooms are kept. A map of depth 17 would have more
-    squares three levels above its deepest zoom than the whole map has tiles.
-    """
-    goes_sideways: bool = field(init=False, compare=False)
-    """Whether the walk goes sideways along its top. Zones say themselves how far it goes, so with zones it
-    does not."""
-    _ranges: dict[int, tuple[TileRange, ...]] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        first = self.pyramid.first
-        coarsest, deepest = self.zooms or (first, 0)
-        coarsest = max(first, coarsest)
+    def __init__(
+        self, pyramid: Pyramid, zooms: tuple[int, int] | None = None, zones: tuple[Zone, ...] = ()
+    ) -> None:
+        """`zooms` are the coarsest and the deepest zoom to keep; None keeps all zooms of the layer. Without
+        `zones` the whole layer is kept. Raises ValueError if no tile that is kept could ever be asked for."""
+        coarsest, deepest = zooms or (pyramid.first, 0)
+        coarsest = max(pyramid.first, coarsest)
         if coarsest > deepest:
             raise ValueError(
-                f"a layer of depth {self.pyramid.depth} has the zooms {first} to 0,"
+                f"a layer of depth {pyramid.depth} has the zooms {pyramid.first} to 0,"
                 f" none of those that are kept"
             )
-        top = max(first, coarsest - LEVELS_ABOVE) if self.zones else first
-        ranges = {zoom: self._ranges_at(zoom) for zoom in range(top, deepest + 1)}
-        if not ranges[top]:
-            raise ValueError(f"no zone lies within a layer of depth {self.pyramid.depth}")
-        kept = range(coarsest, deepest + 1)
-        derived = {
-            "coarsest": coarsest,
-            "deepest": deepest,
-            "kept_zooms": kept,
-            "top": top,
-            "goes_sideways": self.pyramid.is_endless and not self.zones,
-            "_ranges": ranges,
-        }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+        self.pyramid = pyramid
+        self.zones = zones
+        self.coarsest = coarsest
+        """The first zoom that is kept."""
+        self.deepest = deepest
+        """The last zoom that is asked for."""
+        self.kept_zooms = range(coarsest, deepest + 1)
+        """The zooms that are kept. Tiles of other zooms on the way are only asked whether they exist."""
+        self.top = max(pyramid.first, coarsest - LEVELS_ABOVE) if zones else pyramid.first
+        """The zoom at which the walk starts.
+
+        Without zones that is the first level, even if only deep zooms are kept. A map of depth 17 would have
+        more squares three levels above its deepest zoom than the whole map has tiles.
+        """
+        self.goes_sideways = pyramid.is_endless and not zones
+        """Whether the walk goes sideways along its top. Zones say themselves how far it goes."""
+        self._ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, deepest + 1)}
+        if not self._ranges[self.top]:
+            raise ValueError(f"no zone lies within a layer of depth {pyramid.depth}")
 
     @property
     def is_flat(self) -> bool:
@@ -159,16 +143,6 @@ class Walk:
         if not self.goes_sideways:
             return tuple(filter(ground.has, self.start()))
         return tuple(tile for tile in ground.tiles() if tile in self._ranges[self.top][0])
-
-    def around(self, ground: ChangedGround) -> tuple[Tile, ...]:
-        """Returns the tiles just outside of a ground, at which a walk that kept to the ground has stopped. It
-        goes on from them if the ground was wrong. Some of them may lie below tiles that are missing."""
-        found = dict.fromkeys(self.start())
-        for tile in ground.tiles():
-            found.update(dict.fromkeys(self.below(tile, Outcome.IGNORED, known=True)))
-            if self.goes_sideways:
-                found.update(dict.fromkeys(self.beside(tile, Outcome.IGNORED, known=True)))
-        return tuple(tile for tile in found if not ground.has(tile))
 
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles below this one to ask for next, given its outcome.
@@ -250,7 +224,8 @@ class Walk:
             # Another worker may have withdrawn the trust after this one had read the mark. If the answer were
             # not recorded, the tile would stay untrusted and would be asked again and again.
             mark = msgspec.structs.replace(mark, is_trusted=False)
-        may_skip = asked.audited or (is_pruned and is_compared and vouches(mark, seen))
+        proves = mark is not None and mark.is_trusted and mark.is_of(seen)
+        may_skip = asked.audited or (is_pruned and is_compared and proves)
         if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
             return Step(skips=True, is_kept=is_kept)
         step = remember(mark, seen, is_late=asked.late)
@@ -262,15 +237,16 @@ class Walk:
         tops: Iterable[Tile],
         share: float,
         seed: str,
-        least: int = LEAST_AUDITED,
+        *,
+        is_of_index: bool = False,
     ) -> Audit:
         """Returns the audit of this share of the skipped tiles. The same seed gives the same audit.
 
         `known` yields the skipped tiles that are known, each once, every time it is called. `tops` are the
-        unchanged tiles below which they were skipped. A tile that was added below an unchanged one is in
-        neither list. So the audit draws from all places right below these tiles, as far as their zooms are
-        kept. Tiles above the coarsest kept zoom are in no list, but they exist, so the places below them
-        count as well. Memory holds only tiles above the deepest zoom.
+        unchanged tiles below which they were skipped; there are none for a change index. A tile that was
+        added below an unchanged one is in neither list. So the audit draws from all places right below these
+        tiles, as far as their zooms are kept. Tiles above the coarsest kept zoom are in no list, but they
+        exist, so the places below them count as well. Memory holds only tiles above the deepest zoom.
 
         Most of these places may be empty. So at least `LEAST_KNOWN` of the drawn tiles are known ones.
         """
@@ -279,23 +255,19 @@ class Walk:
             if self.top <= tile.zoom < self.deepest:
                 parents.add(tile)
             if tile.zoom == self.coarsest > self.top:
-                parents.add(self.pyramid.parent(tile))
+                parents.add(tile.parent(self.pyramid.factor))
 
         def places() -> Iterator[Tile]:
             for tile in known():
-                if tile.zoom <= self.top or self.pyramid.parent(tile) not in parents:
+                if tile.zoom <= self.top or tile.parent(self.pyramid.factor) not in parents:
                     yield tile
             for tile in parents:
                 below = self.below(tile, Outcome.IGNORED, known=True)
                 yield from (one for one in below if one.zoom in self.kept_zooms)
 
-        chosen = {*audited(places, share, least, seed), *audited(known, 0, LEAST_KNOWN, seed)}
-        return Audit(sorted(chosen), frozenset(tile for tile in known() if tile in chosen))
-
-    def audit_index(self, known: Callable[[], Iterable[Tile]], share: float, seed: str) -> Audit:
-        """Returns the audit of tiles that were skipped because a change index did not name them."""
-        audit = self.audit(known, (), share, seed, least=0)
-        return replace(audit, is_of_index=True)
+        least = 0 if is_of_index else LEAST_AUDITED
+        chosen = {*drawn(places, share, least, seed), *drawn(known, 0, LEAST_KNOWN, seed)}
+        return Audit(sorted(chosen), frozenset(tile for tile in known() if tile in chosen), is_of_index)
 
     @property
     def described_size(self) -> int:
@@ -318,34 +290,21 @@ class Walk:
         whole = self.pyramid.range_at(zoom)
         if not self.zones:
             return (whole,)
-        parts = (zone.tiles_at(zoom, self.pyramid.factor).intersection(whole) for zone in self.zones)
+        factor = self.pyramid.factor
+        parts = (zone.tiles().at_zoom(zoom, factor).intersection(whole) for zone in self.zones)
         return tuple(part for part in parts if part is not None)
 
 
-def audited(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed: str) -> list[Tile]:
-    """Returns the skipped tiles that are asked all the same, in order.
+def drawn(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed: str) -> list[Tile]:
+    """Returns the share of the skipped tiles, rounded up, but at least `least`, and all if there are fewer.
 
-    `skipped` yields each skipped tile once, every time it is called. There may be as many as a map has tiles,
-    so they are not held in memory. Among them are the tiles that are known, and the empty places that a full
-    walk would ask: a tile may have been added without a change above it, and no known tile would show that.
-
-    The number of tiles is the share of them, rounded up, but at least `least`, and all if there are fewer.
-    Each tile is as likely as any other. The same seed draws the same tiles, whoever draws and in whatever
-    order they come. So a harvest that another worker continues audits the same tiles.
+    `skipped` yields each tile once, every time it is called. There may be as many as a map has tiles, so they
+    are not held in memory. Each is as likely as any other. The same seed draws the same tiles, whoever draws
+    and in whatever order they come. So a harvest that another worker continues audits the same tiles.
     """
     wanted = max(least, ceil(share * sum(1 for _ in skipped())))
 
     def lot(tile: Tile) -> bytes:
         return blake2b(f"{seed} {tile}".encode(), digest_size=16).digest()
 
-    return sorted(nsmallest(wanted, skipped(), key=lot))
-
-
-def breaks_law(outcome: Outcome, *, is_known: bool = True) -> bool:
-    """Returns whether the outcome of an audited tile shows that the law does not hold.
-
-    A known tile must be unchanged. At a place where no tile was known (`is_known`) there must still be none,
-    also at a zoom that is not kept. A failed request shows nothing.
-    """
-    expected = Outcome.IGNORED if is_known else Outcome.NOTHING
-    return outcome not in {expected, Outcome.FAILED}
+    return nsmallest(wanted, skipped(), key=lot)

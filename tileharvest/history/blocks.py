@@ -257,7 +257,8 @@ def _point_at_versions() -> Insert:
 
 
 _COUNT_CHANGES: Final = _count_changes()
-_POINT_AT_VERSIONS: Final = _point_at_versions()
+POINT_AT_VERSIONS: Final = _point_at_versions()
+"""Makes the version of the day `its_day` the latest one of the tile."""
 
 
 def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
@@ -395,7 +396,7 @@ def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
     # This comes before the versions are written: a tile with a version of this day is counted already.
     connection.execute(_COUNT_CHANGES, changed)
     connection.execute(replace_into(versions, *TILE, "day"), rows)
-    connection.execute(_POINT_AT_VERSIONS, places)
+    connection.execute(POINT_AT_VERSIONS, places)
 
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:

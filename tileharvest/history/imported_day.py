@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import Date, Text, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import Text, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError, program
 from tileharvest.history.areas import AreaQuery
-from tileharvest.history.blocks import write_present
+from tileharvest.history.blocks import POINT_AT_VERSIONS, write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
 from tileharvest.history.outlines import own_map_id
@@ -34,7 +34,6 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     is_finished,
-    is_same_tile,
     is_tile,
     its_tile,
     maps,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, ScalarSelect
+    from sqlalchemy import Connection
 
     from tileharvest.history.database import History
     from tileharvest.history.site_files import SiteFile
@@ -175,15 +174,30 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
     """
 
     def write(connection: Connection) -> DayRecord:
-        record = _Recording.begin(connection, day).run()
-        others = (
-            select(harvests.c.id)
-            .join(maps, maps.c.id == harvests.c.map)
-            .where(maps.c.name == day.map_name, harvests.c.day == day.day, harvests.c.segment != day.segment)
-        )
-        if day.files is not None and connection.execute(others.limit(1)).first() is None:
+        map_id = own_map_id(connection, day.map_name)
+        if unfinished_harvest(connection, map_id) is not None:
+            raise HistoryError(
+                f"map '{day.map_name}' has an unfinished harvest, so nothing can be imported into it now;"
+                f" what was imported before is kept; run {program()} harvest {day.map_name} to its end, and"
+                " import again"
+            )
+        harvest = _write_harvest(connection, map_id, day)
+        counts: Counter[Outcome] = Counter()
+        left_out = 0
+        for name, layer in describe_layers(connection, map_id, harvest, day.layers).items():
+            found, left = _record_layer(connection, harvest, layer, day, name)
+            rows = [
+                {"harvest": harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
+                for outcome, number in found.items()
+                if number
+            ]
+            if rows:
+                connection.execute(insert(harvest_counts), rows)
+            counts, left_out = counts + found, left_out + left
+        of_day = (harvests.c.map == map_id) & (harvests.c.day == day.day) & (harvests.c.id != harvest)
+        if day.files is not None and connection.execute(select(harvests.c.id).where(of_day)).first() is None:
             write_site_files(connection, day.map_name, day.day, day.files)
-        return record
+        return DayRecord({one: counts[one] for one in Outcome if counts[one]}, left_out)
 
     return history.write(write)
 
@@ -199,30 +213,30 @@ class Recorded(NamedTuple):
     harvest: int
 
 
-def with_day(around: Sequence[Recorded], new: Recorded, claim: tuple[int, date] | None) -> list[Recorded]:
-    """Returns the versions that a tile has in place of `around` if `new` is its state on the imported day.
+def with_day(known: Sequence[Recorded], new: Recorded, claim: tuple[int, date] | None) -> list[Recorded]:
+    """Returns the versions of a tile in place of the `known` ones, in order, if `new` is its state on the
+    imported day.
 
-    `around` are, in their order, the last version before that day, that of the day, and the first one after
-    it, as far as they exist. `claim` is the first later harvest that asked for every tile, and its day. If it
-    has recorded no version, it saw what the history has shown until now. A state that equals the one before
-    it makes no version. Of equal ones the latest validator is kept. Pure.
+    `claim` is the first later harvest that asked for every tile, and its day. If it has recorded no version,
+    it saw what the history has shown until now. A state that equals the one before it makes no version. Of
+    equal ones the latest validator is kept. Pure.
     """
     day = new.version.day
-    shown = [one.version for one in around if one.version.day <= day]
-    after = [one for one in around if one.version.day > day]
+    shown = [one.version for one in known if one.version.day <= day]
+    after = [one for one in known if one.version.day > day]
     states = [new]
     if claim is not None and not (after and after[0].version.day <= claim[1]):
         harvest, its_day = claim
         seen = replace(shown[-1], day=its_day) if shown else Version(its_day, None)
         states.append(Recorded(seen, harvest))
-    kept = [one for one in around if one.version.day < day]
-    for one in (*states, *after):
+    kept = [one for one in known if one.version.day < day]
+    for one in (*states, *after[:1]):
         last = kept[-1] if kept else None
         if _sha1(last) != _sha1(one):
             kept.append(one)
         elif last is not None and one.version.validator != Validator():
             kept[-1] = last._replace(version=replace(last.version, validator=one.version.validator))
-    return kept
+    return kept + after[1:]
 
 
 def outcome_of(new: Version, before: Version | None) -> Outcome | None:
@@ -243,21 +257,11 @@ def _sha1(one: Recorded | None) -> str | None:
     return one.version.image.sha1 if one is not None and one.version.image is not None else None
 
 
-def _neighbour(*, is_before: bool) -> ScalarSelect[date]:
-    """Selects the day of the tile's version next to the day `on_day`, or that day if there is none."""
-    other, on_day = versions.alias("other"), bindparam("on_day", type_=Date)
-    day = func.max(other.c.day) if is_before else func.min(other.c.day)
-    is_beside = other.c.day < on_day if is_before else other.c.day > on_day
-    return select(func.coalesce(day, on_day)).where(is_same_tile(other, tiles), is_beside).scalar_subquery()
-
-
-_AROUND: Final = (
-    select(*(tiles.c[name] for name in TILE[1:]), *VERSION, versions.c.harvest)
-    .join_from(tiles, versions, is_same_tile(versions, tiles))
+_KNOWN: Final = (
+    select(*(versions.c[name] for name in TILE[1:]), *VERSION, versions.c.harvest)
     .where(
-        tiles.c.layer == bindparam("in_layer"),
-        tuple_(tiles.c.zoom, tiles.c.x, tiles.c.y).in_(bindparam("cells", expanding=True)),
-        versions.c.day.between(_neighbour(is_before=True), _neighbour(is_before=False)),
+        versions.c.layer == bindparam("in_layer"),
+        tuple_(versions.c.zoom, versions.c.x, versions.c.y).in_(bindparam("cells", expanding=True)),
     )
     .order_by(versions.c.day)
 )
@@ -272,13 +276,6 @@ _FORGET_BLOCK: Final = delete(changes).where(
 )
 _FORGET_TILE: Final = delete(tiles).where(is_tile(tiles))
 _DELETE: Final = delete(versions).where(is_tile(versions), versions.c.day == bindparam("its_day"))
-_POINT_AT_LATEST: Final = insert(tiles).from_select(
-    [*TILE, "version"],
-    select(*(versions.c[name] for name in (*TILE, "id")))
-    .where(is_tile(versions))
-    .order_by(versions.c.day.desc())
-    .limit(1),
-)
 _LAST_DAY: Final = (
     select(func.max(harvests.c.day))
     .join_from(harvests, maps, maps.c.id == harvests.c.map)
@@ -305,146 +302,106 @@ _CLAIM: Final = (
 )
 
 
-@dataclass(slots=True)
-class _Recording:
-    """Records one day within a transaction."""
+def _write_harvest(connection: Connection, map_id: int, day: ImportedDay) -> int:
+    """Writes the row of the day's harvest, in place of an earlier one of the same source. Returns its id."""
+    row = {
+        "map": map_id,
+        "segment": day.segment,
+        "day": day.day,
+        "started": day.imported,
+        "ended": day.imported,
+        "renderer": day.renderer,
+        "reason": FINISHED,
+        "requests": 0,
+        "received_bytes": 0,
+        "stored_bytes": day.stored_bytes,
+        "walk": IMPORTED_WALK if day.is_complete or day.areas is not None else CHANGES_WALK,
+        "walk_reason": day.state,
+    }
+    its = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.segment == day.segment)
+    harvest: int | None = connection.execute(its).scalar()
+    if harvest is None:
+        return int(connection.execute(insert(harvests).values(row).returning(harvests.c.id)).scalar_one())
+    connection.execute(update(harvests).where(harvests.c.id == harvest).values(row))
+    connection.execute(delete(harvest_counts).where(harvest_counts.c.harvest == harvest))
+    return harvest
 
-    connection: Connection
-    day: ImportedDay
-    harvest: int
-    layer_ids: Mapping[str, int]
-    counts: Counter[tuple[int, Outcome]] = field(default_factory=Counter)
-    """The numbers of tiles of the day's own harvest, by layer and outcome."""
-    left_out: int = 0
 
-    @classmethod
-    def begin(cls, connection: Connection, day: ImportedDay) -> _Recording:
-        map_id = own_map_id(connection, day.map_name)
-        if unfinished_harvest(connection, map_id) is not None:
-            raise HistoryError(
-                f"map '{day.map_name}' has an unfinished harvest, so nothing can be imported into it now;"
-                f" what was imported before is kept; run {program()} harvest {day.map_name} to its end, and"
-                " import again"
-            )
-        row = {
-            "map": map_id,
-            "segment": day.segment,
-            "day": day.day,
-            "started": day.imported,
-            "ended": day.imported,
-            "renderer": day.renderer,
-            "reason": FINISHED,
-            "requests": 0,
-            "received_bytes": 0,
-            "stored_bytes": day.stored_bytes,
-            "walk": IMPORTED_WALK if day.is_complete or day.areas is not None else CHANGES_WALK,
-            "walk_reason": day.state,
-        }
-        its = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.segment == day.segment)
-        harvest: int | None = connection.execute(its).scalar()
-        if harvest is None:
-            harvest = connection.execute(insert(harvests).values(row).returning(harvests.c.id)).scalar_one()
-        else:
-            connection.execute(update(harvests).where(harvests.c.id == harvest).values(row))
-        return cls(connection, day, harvest, describe_layers(connection, map_id, harvest, day.layers))
-
-    def run(self) -> DayRecord:
-        named: defaultdict[str, dict[Cell, ImportedTile]] = defaultdict(dict)
-        for one in self.day.tiles:
-            named[one.layer][one.tile.zoom, one.tile.x, one.tile.y] = one
-        for name, layer in self.layer_ids.items():
-            its, claim = named[name], self._claim(layer)
-            if claim is not None and claim[1] == self.day.day:
-                # That harvest has asked the site itself.
-                self.left_out += len(its)
-                continue
-            cells = set(its)
-            for area in (self.day.areas or {}).get(name, ()):
-                cells.update((zoom, x, y) for zoom, x, y in _IN_AREA.rows(self.connection, layer, area))
-            for part in in_parts(sorted(cells), _AT_ONCE):
-                self._insert(layer, part, its, claim)
-            self.counts[layer, Outcome.IGNORED] += self.day.unchanged.get(name, 0)
-        self._write_counts()
-        counted: Counter[Outcome] = Counter()
-        for (_, outcome), number in self.counts.items():
-            counted[outcome] += number
-        return DayRecord({one: counted[one] for one in Outcome if counted[one]}, self.left_out)
-
-    def _claim(self, layer: int) -> tuple[int, date] | None:
-        """Returns the first other harvest of this day or a later one that asked for every tile of the
-        layer."""
-        asked = {"in_layer": layer, "from_day": self.day.day, "but": self.harvest, "which": self.day.kept}
-        row = self.connection.execute(_CLAIM, asked).first()
-        return None if row is None else (row.id, row.day)
-
-    def _insert(
-        self,
-        layer: int,
-        cells: Sequence[Cell],
-        named: Mapping[Cell, ImportedTile],
-        claim: tuple[int, date] | None,
-    ) -> None:
-        day = self.day.day
-        known: defaultdict[Cell, list[Recorded]] = defaultdict(list)
-        asked = {"in_layer": layer, "on_day": day, "cells": list(cells)}
-        for zoom, x, y, *version, harvest in self.connection.execute(_AROUND, asked):
-            known[zoom, x, y].append(Recorded(version_of(*version), harvest))
+def _record_layer(
+    connection: Connection, harvest: int, layer: int, day: ImportedDay, name: str
+) -> tuple[Counter[Outcome], int]:
+    """Records what the day says of a layer. Returns the numbers of its tiles by outcome, and of those that
+    were left out."""
+    named = {(one.tile.zoom, one.tile.x, one.tile.y): one for one in day.tiles if one.layer == name}
+    asked = {"in_layer": layer, "from_day": day.day, "but": harvest, "which": day.kept}
+    claim = connection.execute(_CLAIM, asked).first()
+    if claim is not None and claim.day == day.day:
+        # That harvest has asked the site itself.
+        return Counter(), len(named)
+    cells = set(named)
+    for area in (day.areas or {}).get(name, ()):
+        cells.update((zoom, x, y) for zoom, x, y in _IN_AREA.rows(connection, layer, area))
+    counts, left_out = Counter({Outcome.IGNORED: day.unchanged.get(name, 0)}), 0
+    for part in in_parts(sorted(cells), _AT_ONCE):
+        known = _known(connection, layer, part)
         changed: dict[Cell, tuple[list[Recorded], list[Recorded]]] = {}
-        for cell in cells:
-            around, one = known[cell], named.get(cell)
-            if any(each.version.day == day and each.harvest != self.harvest for each in around):
+        for cell in part:
+            all_known, one = known[cell], named.get(cell)
+            if any(each.version.day == day.day and each.harvest != harvest for each in all_known):
                 # Another source, or a harvest, has recorded the version of the same day. It stays.
-                self.left_out += 1
+                left_out += 1
                 continue
             if one is not None and one.missing is not None:
-                self.counts[layer, Outcome.FAILED] += 1
+                counts[Outcome.FAILED] += 1
                 continue
-            new = Version(day, None) if one is None else Version(day, one.image, one.validator)
-            before = next((each.version for each in around if each.version.day < day), None)
-            outcome = outcome_of(new, before)
+            new = Version(day.day, None) if one is None else Version(day.day, one.image, one.validator)
+            before = [each for each in all_known if each.version.day < day.day]
+            outcome = outcome_of(new, before[-1].version if before else None)
             if outcome is not None:
-                self.counts[layer, outcome] += 1
-            now = with_day(around, Recorded(new, self.harvest), claim)
-            if now != around:
-                changed[cell] = around, now
+                counts[outcome] += 1
+            now = with_day(all_known, Recorded(new, harvest), None if claim is None else tuple(claim))
+            if now != all_known:
+                changed[cell] = all_known, now
         if changed:
-            _write_versions(self.connection, layer, changed)
+            _write_versions(connection, layer, changed)
+    return counts, left_out
 
-    def _write_counts(self) -> None:
-        self.connection.execute(delete(harvest_counts).where(harvest_counts.c.harvest == self.harvest))
-        rows = [
-            {"harvest": self.harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
-            for (layer, outcome), number in self.counts.items()
-            if number
-        ]
-        if rows:
-            self.connection.execute(insert(harvest_counts), rows)
+
+def _known(connection: Connection, layer: int, cells: Sequence[Cell]) -> Mapping[Cell, list[Recorded]]:
+    """Returns the versions of these tiles, each tile's in order."""
+    known: defaultdict[Cell, list[Recorded]] = defaultdict(list)
+    for zoom, x, y, *version, harvest in connection.execute(_KNOWN, {"in_layer": layer, "cells": cells}):
+        known[zoom, x, y].append(Recorded(version_of(*version), harvest))
+    return known
 
 
 def _write_versions(
     connection: Connection, layer: int, changed: Mapping[Cell, tuple[list[Recorded], list[Recorded]]]
 ) -> None:
-    """Writes the versions that these tiles have now in place of those around the day, and what follows from
+    """Writes the versions that these tiles have now in place of those that they had, and what follows from
     them: each tile's latest version, the counts of changes, and which tiles are present."""
-    touched = [its_tile(layer, *cell) for cell in changed]
-    # A tile's row must not point at a version that is deleted.
-    connection.execute(_FORGET_TILE, touched)
-    dropped, new = [], []
+    dropped, new, latest, without = [], [], [], []
     counted: Counter[tuple[int, int, int, int, date]] = Counter()
-    for cell, (around, now) in changed.items():
-        above = Tile(*cell).ancestor(BLOCK_LEVELS)
-        days = {one.version.day for one in now}
-        for one in around:
-            counted[layer, cell[0], above.x, above.y, one.version.day] -= 1
-            if one.version.day not in days:
-                dropped.append({**its_tile(layer, *cell), "its_day": one.version.day})
-        counted.update((layer, cell[0], above.x, above.y, day) for day in days)
-        new += [version_row((layer, *cell), one.version, one.harvest) for one in now if one not in around]
-    if dropped:
-        connection.execute(_DELETE, dropped)
+    for cell, (before, now) in changed.items():
+        above, its = Tile(*cell).ancestor(BLOCK_LEVELS), its_tile(layer, *cell)
+        days, earlier = {one.version.day for one in now}, {one.version.day for one in before}
+        counted.update((layer, cell[0], above.x, above.y, day) for day in days - earlier)
+        counted.subtract((layer, cell[0], above.x, above.y, day) for day in earlier - days)
+        dropped += [{**its, "its_day": day} for day in earlier - days]
+        new += [version_row((layer, *cell), one.version, one.harvest) for one in now if one not in before]
+        if now:
+            latest.append({**its, "its_day": now[-1].version.day})
+        else:
+            without.append(its)
     if new:
         connection.execute(replace_into(versions, *TILE, "day"), new)
-    connection.execute(_POINT_AT_LATEST, touched)
+    if latest:
+        connection.execute(POINT_AT_VERSIONS, latest)
+    if without:
+        connection.execute(_FORGET_TILE, without)
+    if dropped:
+        # No tile's row points at them any more.
+        connection.execute(_DELETE, dropped)
     names = (*TILE, "day", "tiles")
     more = [dict(zip(names, (*key, number), strict=True)) for key, number in counted.items() if number]
     if more:

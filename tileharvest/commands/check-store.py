@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.inventory import Inventory
-    from tileharvest.history.recorded_versions import NamedImage
+    from tileharvest.history.recorded_versions import RecordedVersion
 
 _AGE: Final = timedelta(days=1)
 """How long an image stays that no version names, because a page that shows it may be open, or a backup may
@@ -121,7 +121,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     return len(old)
 
 
-def _asked_anew(settings: BaseSettings, found: Inventory) -> list[NamedImage]:
+def _asked_anew(settings: BaseSettings, found: Inventory) -> list[RecordedVersion]:
     """Pushes requests for missing and damaged images into the queues of the maps that may still show them.
 
     Returns the images that were asked for. Only maps of maps.toml can be harvested.
@@ -140,7 +140,7 @@ def _asked_anew(settings: BaseSettings, found: Inventory) -> list[NamedImage]:
     return asked
 
 
-def _mended(asked: Sequence[NamedImage], found: Inventory) -> Iterator[str]:
+def _mended(asked: Sequence[RecordedVersion], found: Inventory) -> Iterator[str]:
     """Yields what a person must know of the images that are fetched anew."""
     if asked:
         names = " ".join(sorted({one.map_name for one in asked}))
@@ -155,12 +155,12 @@ def _mended(asked: Sequence[NamedImage], found: Inventory) -> Iterator[str]:
         )
 
 
-def _plain(named: NamedImage, why: str) -> dict[str, Any]:
+def _plain(named: RecordedVersion, why: str) -> dict[str, Any]:
     return {
         "map": named.map_name,
         "layer": named.layer,
         "tile": str(named.tile),
-        "day": named.day.isoformat(),
+        "day": named.version.day.isoformat(),
         "image": named.image.file_name,
         "problem": why,
     }

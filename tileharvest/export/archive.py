@@ -25,7 +25,7 @@ from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError,
 from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
-from tileharvest.history.recorded_versions import kinds
+from tileharvest.history.recorded_versions import reach
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
@@ -126,7 +126,8 @@ class ArchivePlan:
             area = _area(excerpt, zoom)
             if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
                 continue
-            counts.update(kinds(excerpt.history, excerpt.layer.id, area, excerpt.last))
+            found = reach(excerpt.history, excerpt.layer.id, area, excerpt.last)
+            counts.update(found.kinds if found is not None else {})
         if not counts:
             raise nothing_there(excerpt)
         width, height = excerpt.tile_size

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tileharvest.history.database import History
-    from tileharvest.history.recorded_versions import NamedImage
+    from tileharvest.history.recorded_versions import RecordedVersion
     from tileharvest.store.port import HeldImage, TileStore
 
 
@@ -23,7 +23,7 @@ class Inventory:
 
     images: int
     """The number of different images that versions name."""
-    missing: Sequence[tuple[NamedImage, str]]
+    missing: Sequence[tuple[RecordedVersion, str]]
     """The images that versions name and that are missing or damaged in the store, each once, with a reason
     such as `it is not there`. They are ordered by map, layer, tile and day."""
     unnamed: Sequence[HeldImage] | None
@@ -55,7 +55,9 @@ class Inventory:
         return cls(len(named), missing, unnamed)
 
 
-def _fault(store: TileStore, named: NamedImage, held: HeldImage | None, *, reads_bytes: bool) -> str | None:
+def _fault(
+    store: TileStore, named: RecordedVersion, held: HeldImage | None, *, reads_bytes: bool
+) -> str | None:
     """Returns what is wrong with an image, or None. `held` is its entry in the store's list."""
     image = named.image
     if held is not None and held.size == image.size and not reads_bytes:

@@ -7,23 +7,21 @@ import zlib
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy import bindparam, exc, func, select, update
+from sqlalchemy import exc, func, select, update
 
 from tileharvest.errors import counted
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.blocks import results_of
-from tileharvest.history.connection import in_parts
-from tileharvest.history.recorded_versions import NamedImage
+from tileharvest.history.recorded_versions import RECORDED, RecordedVersion, recorded_version
 from tileharvest.history.remembered import unpack
 from tileharvest.history.schema import (
     MASKS,
-    TILE,
     VERSION,
     blocks,
     changes,
     is_same_tile,
-    layers,
-    maps,
+    is_tile,
+    its_tile,
     metadata,
     site_files,
     tiles,
@@ -33,7 +31,6 @@ from tileharvest.history.schema import (
 )
 from tileharvest.tiles.block import mask_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -41,6 +38,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tileharvest.history.database import History
+    from tileharvest.tiles.versions import Image
 
 _MOST: Final = 20
 """The most lines of each of SQLite's own checks."""
@@ -154,26 +152,14 @@ def _of_site_files(connection: Connection) -> Iterator[str]:
             yield f"the site's file {url} cannot be read"
 
 
-_AT_ONCE: Final = 5_000
-"""The most images in one statement."""
-_SHOWN: Final = (
-    select(
-        *(versions.c[name] for name in ("id", "sha1", "extension", "size", "day")),
-        maps.c.name.label("map"),
-        layers.c.name.label("layer"),
-        *(tiles.c[name] for name in TILE[1:]),
-    )
-    .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .join(layers, layers.c.id == tiles.c.layer)
-    .join(maps, maps.c.id == layers.c.map)
-    .where(versions.c.sha1.in_(bindparam("names", expanding=True)))
-)
 _FORGET: Final = (
-    update(versions).where(versions.c.id == bindparam("its_id")).values(etag=None, last_modified=None)
+    update(versions)
+    .where(versions.c.id == select(tiles.c.version).where(is_tile(tiles)).scalar_subquery())
+    .values(etag=None, last_modified=None)
 )
 
 
-def ask_anew(history: History, images: Collection[Image], of_maps: Collection[str]) -> list[NamedImage]:
+def ask_anew(history: History, images: Collection[Image], of_maps: Collection[str]) -> list[RecordedVersion]:
     """Makes harvests fetch these images when they next ask for tiles of these maps.
 
     Returns each image with one tile whose latest version has it, ordered by the images' file names. An image
@@ -183,18 +169,18 @@ def ask_anew(history: History, images: Collection[Image], of_maps: Collection[st
     all latest versions.
     """
 
-    def forget(connection: Connection) -> list[NamedImage]:
-        found: dict[Image, NamedImage] = {}
-        ids = []
-        for part in in_parts(sorted({image.sha1 for image in images}), _AT_ONCE):
-            for row in connection.execute(_SHOWN, {"names": part}):
-                image = Image(row.sha1, row.extension, row.size)
-                if image in images and image not in found and row.map in of_maps:
-                    tile = Tile(row.zoom, row.x, row.y)
-                    found[image] = NamedImage(image, row.map, row.layer, tile, row.day)
-                    ids.append({"its_id": row.id})
-        if ids:
-            connection.execute(_FORGET, ids)
+    query = RECORDED.add_columns(tiles.c.layer).join(tiles, tiles.c.version == versions.c.id)
+
+    def forget(connection: Connection) -> list[RecordedVersion]:
+        found: dict[Image, RecordedVersion] = {}
+        forgotten = []
+        for *row, layer in connection.execute(query.where(versions.c.sha1.is_not(None))):
+            one = recorded_version(row)
+            if one.image in images and one.image not in found and one.map_name in of_maps:
+                found[one.image] = one
+                forgotten.append(its_tile(layer, one.tile.zoom, one.tile.x, one.tile.y))
+        if forgotten:
+            connection.execute(_FORGET, forgotten)
         return sorted(found.values(), key=lambda one: one.image.file_name)
 
     return history.write(forget)

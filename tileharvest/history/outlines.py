@@ -167,37 +167,8 @@ _DESCRIPTIONS: Final = (
     .where(harvests.c.map == bindparam("in_map"))
     .order_by(harvests.c.day, harvests.c.id)
 )
-_CHANGES_OF: Final = changes.alias("changes_of_layer")
-_KEPT: Final = (
-    # Goes from zoom to zoom, so that it reads two places of the index for each, however many rows a zoom has.
-    select(
-        layers.c.id.label("layer"),
-        select(func.max(_CHANGES_OF.c.zoom))
-        .where(_CHANGES_OF.c.layer == layers.c.id)
-        .scalar_subquery()
-        .label("zoom"),
-    )
-    .where(layers.c.map == bindparam("in_map"))
-    .cte("kept", recursive=True)
-)
-_KEPT_ALL: Final = _KEPT.union_all(
-    select(
-        _KEPT.c.layer,
-        select(func.max(_CHANGES_OF.c.zoom))
-        .where(_CHANGES_OF.c.layer == _KEPT.c.layer, _CHANGES_OF.c.zoom < _KEPT.c.zoom)
-        .scalar_subquery(),
-    ).where(_KEPT.c.zoom.is_not(None))
-)
-_ZOOMS: Final = (
-    select(
-        _KEPT_ALL.c.layer,
-        _KEPT_ALL.c.zoom,
-        select(func.min(_CHANGES_OF.c.day))
-        .where(_CHANGES_OF.c.layer == _KEPT_ALL.c.layer, _CHANGES_OF.c.zoom == _KEPT_ALL.c.zoom)
-        .scalar_subquery(),
-    )
-    .where(_KEPT_ALL.c.zoom.is_not(None))
-    .order_by(_KEPT_ALL.c.zoom.desc())
+_FIRST_OF_ZOOM: Final = select(func.min(changes.c.day)).where(
+    changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom")
 )
 
 
@@ -244,7 +215,7 @@ def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
 def map_outline(history: History, map_name: str) -> MapOutline:
     """Returns a map's days and layers. Raises HistoryError for a map that the history does not have.
 
-    Reads a row for each harvest and layer of the map, and two places of an index for each layer and zoom.
+    Reads a row for each harvest and layer of the map, and a place of an index for each layer and zoom.
     """
     with history.reading() as connection:
         of_map = {"in_map": known_map_id(connection, map_name)}
@@ -254,20 +225,32 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
         for row in connection.execute(_DESCRIPTIONS, of_map).all():
             described[row[0]].append(row)
-        zooms: dict[int, dict[int, date]] = {row.id: {} for row in rows}
-        for layer, zoom, first in connection.execute(_ZOOMS, of_map):
-            zooms[layer][zoom] = first
-    outlines = [
-        LayerOutline(id_, name, zooms[id_], _differing(name, factor, described[id_]), described[id_][-1].day)
-        for id_, name, factor in rows
-        if described[id_]
-    ]
+        outlines = [
+            LayerOutline(
+                id_,
+                name,
+                _first_days(connection, id_, max(row.depth for row in described[id_])),
+                _differing(name, factor, described[id_]),
+                described[id_][-1].day,
+            )
+            for id_, name, factor in rows
+            if described[id_]
+        ]
     newest = max((one.last_day for one in outlines), default=None)
     outlines.sort(key=lambda one: one.last_day != newest)
     unfinished = tuple(row.day for row in days if not row.finished)
     every = tuple(row.day for row in days)
     renderer, reason = last or (None, None)
     return MapOutline(map_name, every, tuple(outlines), renderer, reason, _ends(days), unfinished)
+
+
+def _first_days(connection: Connection, layer: int, depth: int) -> dict[int, date]:
+    """Returns the zooms of a layer that have versions, deepest first, each with its first day."""
+    firsts = {
+        zoom: connection.execute(_FIRST_OF_ZOOM, {"in_layer": layer, "in_zoom": zoom}).scalar()
+        for zoom in range(0, -depth - 1, -1)
+    }
+    return {zoom: first for zoom, first in firsts.items() if first is not None}
 
 
 def _ends(days: Sequence[Row[*tuple[Any, ...]]]) -> tuple[datetime | None, ...]:

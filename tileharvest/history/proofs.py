@@ -15,9 +15,7 @@ from tileharvest.history.schema import (
     BLOCK,
     GIT_WALK,
     blocks,
-    harvest_layers,
     harvests,
-    index_readings,
     layers,
     maps,
     replace_into,
@@ -26,7 +24,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.schema import proofs as kept_proofs
-from tileharvest.history.trust import IS_FULL, factor_of
+from tileharvest.history.trust import IS_FULL, factor_of, walked_in_full
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -42,24 +40,6 @@ if TYPE_CHECKING:
     from tileharvest.walk.proof import DatedTile
 
 _DAY: Final = select(harvests.c.day, harvests.c.walk).where(harvests.c.id == bindparam("in_harvest"))
-_IN_FULL: Final = ITS_LAYERS.where(
-    harvest_layers.c.layer.not_in(
-        select(blocks.c.layer).where(
-            blocks.c.layer.in_(ITS_LAYERS), blocks.c.harvest == bindparam("in_harvest"), blocks.c.skips != 0
-        )
-    ),
-    harvest_layers.c.layer.not_in(
-        select(kept_proofs.c.layer).where(
-            kept_proofs.c.harvest == bindparam("in_harvest"), kept_proofs.c.withdrawn.is_not(None)
-        )
-    ),
-    harvest_layers.c.layer.not_in(
-        select(index_readings.c.layer).where(
-            index_readings.c.harvest == bindparam("in_harvest"), index_readings.c.ground.is_not(None)
-        )
-    ),
-)
-"""The layers of the harvest in which it has skipped nothing and has withdrawn no trust."""
 _FOUND_AND_REMEMBERED: Final = (
     select(
         blocks,
@@ -148,7 +128,9 @@ def prove_layers(connection: Connection, harvest: int) -> None:
     day, walk = connection.execute(_DAY, its).one()
     if walk == GIT_WALK:
         return
-    for layer in connection.execute(_IN_FULL, its).scalars().all():
+    for layer in connection.execute(ITS_LAYERS, its).scalars().all():
+        if not walked_in_full(connection, harvest, layer):
+            continue
         proof = prove(_times(connection, harvest, layer), day, factor_of(connection, layer))
         new = replace_into(kept_proofs, "layer")
         connection.execute(new, {"layer": layer, "harvest": harvest, **asdict(proof)})

@@ -22,16 +22,15 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
     from sqlalchemy import Connection, Row, Select, Table
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.versions import Version
+    from tileharvest.tiles.versions import Image, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,27 +39,28 @@ class Reach:
 
     area: TileRange
     """The smallest area that has all of them."""
-    tiles: int
+    kinds: Mapping[str, int]
+    """Their number by the extension of their images."""
+
+    @property
+    def tiles(self) -> int:
+        return sum(self.kinds.values())
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedVersion:
-    """A version with its layer and tile."""
+    """A version with its map, layer and tile."""
 
+    map_name: str
     layer: str
     tile: Tile
     version: Version
 
-
-@dataclass(frozen=True, slots=True)
-class NamedImage:
-    """An image with a version that names it."""
-
-    image: Image
-    map_name: str
-    layer: str
-    tile: Tile
-    day: date
+    @property
+    def image(self) -> Image:
+        """The version's image. It has one unless the tile was gone."""
+        assert self.version.image is not None
+        return self.version.image
 
 
 _ITS: Final = versions.alias("its_versions")
@@ -76,17 +76,16 @@ _ITS_LAST: Final = (
 )
 """The id of a tile's last version up to the day `until`."""
 _SHOWN: Final = AreaQuery.over(
-    tiles,
-    select(tiles.c.x, tiles.c.y, versions.c.sha1, versions.c.extension).join_from(
-        tiles, versions, versions.c.id == _ITS_LAST
-    ),
+    tiles, select(tiles.c.x, tiles.c.y, *VERSION).join_from(tiles, versions, versions.c.id == _ITS_LAST)
 )
 
 
 def _reach_of(table: Table) -> Select[*tuple[Any, ...]]:
-    """Selects number and edges of versions with an image. The places are those of the table."""
+    """Selects number and edges of versions with an image, by their extension. The places are those of the
+    table."""
     edges = (edge(side) for side in (table.c.x, table.c.y) for edge in (func.min, func.max))
-    return select(func.count(), *edges).where(versions.c.sha1.is_not(None))
+    by_kind = select(versions.c.extension, func.count(), *edges).where(versions.c.sha1.is_not(None))
+    return by_kind.group_by(versions.c.extension)
 
 
 _REACHES: Final = AreaQuery.over(
@@ -96,19 +95,6 @@ _REACHES_BETWEEN: Final = AreaQuery.over(
     versions,
     _reach_of(versions).where(versions.c.day > bindparam("after"), versions.c.day <= bindparam("until")),
 )
-_KINDS: Final = AreaQuery.over(
-    tiles,
-    select(versions.c.extension, func.count())
-    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
-    .where(versions.c.sha1.is_not(None))
-    .group_by(versions.c.extension),
-)
-_PRESENT: Final = AreaQuery.over(
-    tiles,
-    select(tiles.c.x, tiles.c.y, *VERSION)
-    .join_from(tiles, versions, versions.c.id == _ITS_LAST)
-    .where(versions.c.sha1.is_not(None)),
-)
 _EVERY: Final = AreaQuery.over(
     versions,
     select(versions.c.x, versions.c.y, versions.c.day, versions.c.sha1, versions.c.extension).where(
@@ -116,6 +102,13 @@ _EVERY: Final = AreaQuery.over(
     ),
 )
 _STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
+_PLACE: Final = (versions.c.zoom, versions.c.x, versions.c.y)
+RECORDED: Final = (
+    select(maps.c.name, layers.c.name, *_PLACE, *VERSION)
+    .join_from(versions, layers, layers.c.id == versions.c.layer)
+    .join(maps, maps.c.id == layers.c.map)
+)
+"""Selects what `recorded_version` takes."""
 
 
 def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:
@@ -127,7 +120,7 @@ def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile
     with history.reading() as connection:
         return {
             Tile(area.zoom, x, y): _image_name(sha1, extension)
-            for x, y, sha1, extension in _SHOWN.rows(connection, layer, area, until=day)
+            for x, y, _, sha1, extension, *_ in _SHOWN.rows(connection, layer, area, until=day)
         }
 
 
@@ -164,16 +157,12 @@ def reach_between(history: History, layer: int, area: TileRange, after: date, un
 
 def _reach(history: History, query: AreaQuery, layer: int, area: TileRange, **days: date) -> Reach | None:
     with history.reading() as connection:
-        ((count, *edges),) = query.rows(connection, layer, area, **days)
-    return Reach(TileRange(area.zoom, *edges), count) if count else None
-
-
-def kinds(history: History, layer: int, area: TileRange, day: date) -> dict[str, int]:
-    """Returns the number of the area's tiles that were there on that day, by the extension of their images.
-    It costs as much as `reach`."""
-    with history.reading() as connection:
-        rows = _KINDS.rows(connection, layer, area, until=day)
-        return {row[0]: row[1] for row in rows}
+        rows = query.rows(connection, layer, area, **days)
+    if not rows:
+        return None
+    _, _, lefts, rights, bottoms, tops = zip(*rows, strict=True)
+    edges = min(lefts), max(rights), min(bottoms), max(tops)
+    return Reach(TileRange(area.zoom, *edges), {row[0]: row[1] for row in rows})
 
 
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:
@@ -182,8 +171,9 @@ def present_versions(history: History, layer: int, area: TileRange, day: date) -
     Reads one version for each tile that was ever asked there.
     """
     with history.reading() as connection:
-        rows = _PRESENT.rows(connection, layer, area, until=day)
-    return {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
+        rows = _SHOWN.rows(connection, layer, area, until=day)
+    found = {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
+    return {tile: version for tile, version in found.items() if not version.gone}
 
 
 def version_rows(
@@ -213,12 +203,7 @@ def tile_versions(
     All versions are in memory. Raises HistoryError for an unknown map or layer. An unknown tile has no
     versions.
     """
-    place = (versions.c.zoom, versions.c.x, versions.c.y)
-    query = (
-        select(layers.c.name, *place, *VERSION)
-        .join_from(layers, versions, versions.c.layer == layers.c.id)
-        .order_by(versions.c.day, layers.c.name, *place)
-    )
+    query = RECORDED.order_by(versions.c.day, layers.c.name, *_PLACE)
     if tile is not None:
         query = query.where(versions.c.zoom == tile.zoom, versions.c.x == tile.x, versions.c.y == tile.y)
     with history.reading() as connection:
@@ -226,10 +211,7 @@ def tile_versions(
         query = query.where(layers.c.map == map_id)
         if layer is not None:
             query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
-        return [
-            RecordedVersion(name, Tile(zoom, x, y), version_of(*version))
-            for name, zoom, x, y, *version in connection.execute(query)
-        ]
+        return [recorded_version(row) for row in connection.execute(query)]
 
 
 def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str, Tile], Version]:
@@ -238,41 +220,33 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
     An unknown map has none. Reads all versions of the map up to that day, and takes 1 KB of memory for each
     tile.
     """
-    query = (
-        select(layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, *VERSION)
-        .join_from(layers, versions, versions.c.layer == layers.c.id)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(maps.c.name == map_name, versions.c.day <= day)
-        .order_by(versions.c.day)
-    )
+    query = RECORDED.where(maps.c.name == map_name, versions.c.day <= day).order_by(versions.c.day)
     with history.reading() as connection:
         rows = connection.execute(query, execution_options=IN_SLICES)
-        return {(name, Tile(zoom, x, y)): version_of(*version) for name, zoom, x, y, *version in rows}
+        return {(one.layer, one.tile): one.version for one in map(recorded_version, rows)}
 
 
-def named_images(history: History, map_name: str | None = None) -> list[NamedImage]:
+def named_images(history: History, map_name: str | None = None) -> list[RecordedVersion]:
     """Returns the different images that versions of a map, or of all maps, name. Reads all of these versions.
 
     Each image comes with the first version that names it, in the order of map, layer, tile and day.
     Raises HistoryError for an unknown map.
     """
-    place = (maps.c.name, layers.c.name, versions.c.zoom, versions.c.x, versions.c.y, versions.c.day)
-    query = (
-        select(versions.c.sha1, versions.c.extension, versions.c.size, *place)
-        .join_from(versions, layers, layers.c.id == versions.c.layer)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(versions.c.sha1.is_not(None))
-        .order_by(*place)
-    )
-    found: dict[Image, NamedImage] = {}
+    query = RECORDED.where(versions.c.sha1.is_not(None))
+    found: dict[Image, RecordedVersion] = {}
     with history.reading() as connection:
         if map_name is not None:
             query = query.where(maps.c.id == known_map_id(connection, map_name))
-        for sha1, extension, size, name, layer, zoom, x, y, day in connection.execute(query):
-            image = Image(sha1, extension, size)
-            if image not in found:
-                found[image] = NamedImage(image, name, layer, Tile(zoom, x, y), day)
+        query = query.order_by(maps.c.name, layers.c.name, *_PLACE, versions.c.day)
+        for one in map(recorded_version, connection.execute(query)):
+            found.setdefault(one.image, one)
     return list(found.values())
+
+
+def recorded_version(row: Iterable[Any]) -> RecordedVersion:
+    """Returns the version of a row of `RECORDED`."""
+    map_name, layer, zoom, x, y, *version = row
+    return RecordedVersion(map_name, layer, Tile(zoom, x, y), version_of(*version))
 
 
 def _image_name(sha1: str | None, extension: str | None) -> str | None:

@@ -36,7 +36,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import MISSING, Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from datetime import date, datetime
 
     from sqlalchemy import Connection, Row, Select
@@ -183,7 +183,7 @@ _HARVESTS: Final = (
     .join_from(harvests, maps, maps.c.id == harvests.c.map)
     .where(maps.c.name == bindparam("map_name"))
 )
-_FINISHED: Final = (
+_OF_SEGMENT: Final = (
     _HARVESTS.where(harvests.c.segment == bindparam("in_segment"))
     .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
     .order_by(harvests.c.id.desc())
@@ -235,7 +235,7 @@ def finished_at(history: History, map_name: str, segment: str) -> datetime | Non
     Also returns None if another harvest of the segment was begun since then and is unfinished.
     """
     with history.reading() as connection:
-        row = connection.execute(_FINISHED, {"map_name": map_name, "in_segment": segment}).one_or_none()
+        row = connection.execute(_OF_SEGMENT, {"map_name": map_name, "in_segment": segment}).one_or_none()
         return None if row is None else row.ended
 
 
@@ -378,6 +378,16 @@ _VISITS: Final = (
 )
 
 
+_EVER_FINISHED: Final = (
+    # An imported day does not make a map's first harvest less urgent.
+    select(harvests.c.id)
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .where(maps.c.name == bindparam("map_name"), is_finished(harvests, but=IMPORTS))
+    .limit(1)
+)
+_LAST_OF_SEGMENT: Final = _OF_SEGMENT.where(harvests.c.day >= bindparam("since"))
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """A finished harvest."""
@@ -408,56 +418,19 @@ def pasts(
     """Returns the past of each of these maps, in one state of the history.
 
     `segments` has, by the map's name, a segment's name and a day before which no harvest of the segment
-    began. Visits are read only for the maps in `adaptive`, by a query for each. The others take a query for
-    each different segment, of which there are few, and one place of an index for each map. The length of a
-    map's history does not matter.
+    began. Visits are read only for the maps in `adaptive`. Takes two or three queries for each map, each of
+    which reads some rows, however long the map's history is.
     """
-    asked: dict[tuple[str, date], set[str]] = {}
-    for name, segment in segments.items():
-        asked.setdefault(segment, set()).add(name)
-    complete: dict[str, bool] = {}
+    found = {}
     with history.reading() as connection:
-        finished = _ever_finished(connection)
-        for (title, since), names in asked.items():
-            known = _complete(connection, title, since)
-            complete |= {name: is_complete for name, is_complete in known if name in names}
-        visits = {name: _visits(connection, name) for name in adaptive}
-    return {
-        name: Past(
-            was_ever_finished=name in finished,
-            is_complete=complete.get(name, False),
-            is_begun=not complete.get(name, True),
-            visits=visits.get(name, ()),
-        )
-        for name in segments
-    }
-
-
-def _ever_finished(connection: Connection) -> set[str]:
-    # An imported day does not make a map's first harvest less urgent.
-    of_map = harvests.c.map == maps.c.id
-    finished = select(harvests.c.id).where(of_map, is_finished(harvests, but=IMPORTS))
-    # For `exists` PostgreSQL would go through all harvests of all maps.
-    one = finished.limit(1).scalar_subquery()
-    return set(connection.execute(select(maps.c.name).where(one.is_not(None))).scalars())
-
-
-def _complete(connection: Connection, segment: str, since: date) -> Iterator[tuple[str, bool]]:
-    """Yields the maps that have a harvest of this segment, each with whether the last one is finished.
-    Harvests that have ended for another reason do not count."""
-    of_segment = harvests.alias("of_segment")
-    last = (
-        select(func.max(of_segment.c.id))
-        .where(of_segment.c.map == maps.c.id, of_segment.c.day >= since, of_segment.c.segment == segment)
-        .where(or_(of_segment.c.reason == FINISHED, of_segment.c.ended.is_(None)))
-        .scalar_subquery()
-    )
-    query = select(maps.c.name, harvests.c.ended).join_from(maps, harvests, harvests.c.id == last)
-    for name, ended in connection.execute(query):
-        yield name, ended is not None
-
-
-def _visits(connection: Connection, map_name: str) -> tuple[Visit, ...]:
-    """Returns the last finished harvests of a map, oldest first."""
-    rows = connection.execute(_VISITS, {"map_name": map_name}).all()
-    return tuple(Visit(started, bool(has_changed)) for started, has_changed in reversed(rows))
+        for name, (segment, since) in segments.items():
+            its = {"map_name": name, "in_segment": segment, "since": since}
+            last = connection.execute(_LAST_OF_SEGMENT, its).first()
+            visits = connection.execute(_VISITS, its).all() if name in adaptive else ()
+            found[name] = Past(
+                was_ever_finished=connection.execute(_EVER_FINISHED, its).first() is not None,
+                is_complete=last is not None and last.ended is not None,
+                is_begun=last is not None and last.ended is None,
+                visits=tuple(Visit(started, bool(has_changed)) for started, has_changed in reversed(visits)),
+            )
+    return found

@@ -212,6 +212,13 @@ def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
     return list(_skipping(connection, harvest, layer)) if is_trusted else []
 
 
+def walked_in_full(connection: Connection, harvest: int, layer: int) -> bool:
+    """Returns whether the harvest has skipped nothing in the layer, and has withdrawn no trust."""
+    its = {"in_harvest": harvest, "in_layer": layer}
+    is_trusted = connection.execute(select(IS_TRUSTED), its).scalar_one()
+    return bool(is_trusted) and spared_by(connection, harvest, layer) is None
+
+
 def _skipping(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:
     for row in connection.execute(_TOPS, {"in_harvest": harvest, "in_layer": layer}):
         yield from cells_of(*row)

@@ -138,6 +138,16 @@ async def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_i
     assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
 
 
+async def test_tiles_of_an_unknown_size_are_as_large_as_the_first_image(tmp_path: Path) -> None:
+    (layer,) = SITE.layers
+    site = Site("overviewer", (replace(layer, tells_size=False, tile_size=(256, 256)),))
+    async with opened(tmp_path, site=site) as harvest:
+        for tile in FIRST_LEVEL:
+            await harvest.keep_results([added(tile)])
+    ((description,),) = query(tmp_path, "SELECT description FROM harvest_layers")
+    assert '"tile_size":[4,4]' in description.replace(" ", "")
+
+
 @pytest.mark.parametrize(
     ("tile", "knows"),
     [(Tile(-1, -2, 2), True), (Tile(0, -3, 3), True), (Tile(0, -1, 3), False), (Tile(-1, 2, 2), False)],

@@ -128,16 +128,13 @@ class Case(NamedTuple):
     """Why the throttle holds it."""
     noting: str = ""
     answer: Wait | None = None
-    of_harvest: str | None = None
-    """What the harvest waits for. None without a harvest."""
 
 
 CASES = {
     "rest before answer": Case(REST, HoldReason.RESTING, answer=ANSWER),
     "noted before all": Case("another attempt", HoldReason.RESTING, "another attempt", ANSWER),
     "paused, told elsewhere": Case(None, HoldReason.PAUSED),
-    "store": Case("the store", of_harvest="the store"),
-    "harvest that waits for nothing": Case(None, of_harvest=""),
+    "nothing": Case(None),
 }
 
 
@@ -145,11 +142,6 @@ def waiting(case: Case) -> Rig:
     rig = Rig()
     rig.crawl.throttle = held(case.reason)
     rig.crawl.oldest_requests = [lambda: None, lambda: case.answer]
-    if case.of_harvest is not None:
-        harvest: Any = SimpleNamespace(
-            cost_meter=CostMeter(), tally=Counter(), waits_for=case.of_harvest or None, waits_for_at_most=None
-        )
-        rig.crawl.harvest = harvest
     return rig
 
 
@@ -169,15 +161,17 @@ def test_what_is_known_best_is_told_after_five_seconds(case: Case) -> None:
     assert (None if found[-1] is None else found[-1].what) == case.told
 
 
-@pytest.mark.parametrize("of_harvest", [None, ""], ids=["requests", "results"])
-def test_a_crawl_that_gets_on_waits_for_nothing(of_harvest: str | None) -> None:
+@pytest.mark.parametrize("gets", ["requests", "results"])
+def test_a_crawl_that_gets_on_waits_for_nothing(gets: str) -> None:
     async def test() -> None:
-        rig = waiting(Case(None, answer=ANSWER, of_harvest=of_harvest))
+        rig = waiting(Case(None, answer=ANSWER))
+        if gets == "results":
+            harvest: Any = SimpleNamespace(cost_meter=CostMeter(), tally=Counter())
+            rig.crawl.harvest = harvest
         for _ in range(20):
-            if of_harvest is None:
+            if rig.crawl.harvest is None:
                 rig.crawl.cost_meter.requests += 1
             else:
-                assert rig.crawl.harvest is not None
                 rig.crawl.harvest.tally[Outcome.IGNORED] += 1
             assert rig.crawl.wait() is None
             await asyncio.sleep(1)

@@ -44,14 +44,14 @@ class Command(ProjectCommand, crawl.Command):
             rules_for(self.settings, description)
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.harvest.holdings import HISTORIES
+        from tileharvest.harvest.holdings import kept_open
         from tileharvest.scheduler.crawl import crawl_of
 
         assert self.crawler_process is not None
         crawler = self._create_crawler(opts.spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
         # Keeps the history open between the first look at it and the harvest.
-        with HISTORIES.kept():
+        with kept_open():
             self.crawler_process.start()
         failed = self.crawler_process.bootstrap_failed
         self.exitcode = ExitStatus.ERROR if failed else crawl_of(crawler).exit_status

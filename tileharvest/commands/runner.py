@@ -83,10 +83,10 @@ class Runner:
         Runs Scrapy's event loop, which can be run once. After the first SIGINT or SIGTERM the requests on the
         way finish. The second signal ends everything at once.
         """
-        from tileharvest.harvest.holdings import HISTORIES
+        from tileharvest.harvest.holdings import kept_open
 
         asyncio.get_event_loop().create_task(self._run(names))
-        with HISTORIES.kept():
+        with kept_open():
             # The reactor must not stop after the first crawl: another one may follow.
             self._process.start(stop_after_crawl=False, install_signal_handlers=False)
 

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import shutil
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, guards_of, known_site_files, walk_over
@@ -35,7 +35,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.missing import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer, Size
+    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.results import Asked, TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
@@ -68,9 +68,6 @@ _NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIP
 _UNASKED_AT_ONCE: Final = 1000
 """The most tiles that one look for tiles which the walk did not reach returns. It bounds the memory, and is
 far above the number of a usual day."""
-_HISTORY: Final = "the history"
-_STORE: Final = "the store"
-_BOTH: Final = "the history and the store"
 
 
 class Harvest:
@@ -135,8 +132,6 @@ class Harvest:
         """Whether this process has ended the harvest, or its run. False if another process was first."""
         self.guards: dict[str, TileCountGuard] = {}
         """The bounds of each layer, which show whether it seems to have no end."""
-        self._asked: list[str] = []
-        """What was asked in threads and has not answered."""
         self._storing = asyncio.Lock()
         """Held while the images of a block are stored. A disk takes as long for two stores side by side."""
         self.is_pushed = False
@@ -152,11 +147,6 @@ class Harvest:
             lambda history: finished_at(history, self.description.name, self.segment.name), None
         ):
             raise self.already_harvested()
-
-    @property
-    def waits_for(self) -> str | None:
-        """The name of what has not answered yet, the store or the history. None if both have answered."""
-        return self._asked[-1] if self._asked else None
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
@@ -192,20 +182,7 @@ class Harvest:
             with self._holdings.open_to_look() as history:
                 return otherwise if history is None else question(history)
 
-        return await self._ask(look)
-
-    async def _ask(self, work: Callable[..., _Answer], *arguments: Any, what: str = _HISTORY) -> _Answer:
-        """Does a work of the history in a thread, and returns its result. Meanwhile `waits_for` is `what`."""
-        with self._asking(what):
-            return await asyncio.to_thread(work, *arguments)
-
-    @contextlib.contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
-        self._asked.append(what)
-        try:
-            yield
-        finally:
-            self._asked.remove(what)
+        return await asyncio.to_thread(look)
 
     def limit(self, rules: Rules, folder: Path) -> None:
         """Sets the rules of the day, and those of the disk on which the folder is."""
@@ -247,13 +224,8 @@ class Harvest:
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
-        self._sizes: dict[str, Size | None] = {
-            layer.name: layer.tile_size if layer.tells_size else None
-            for layer in site.layers
-            if self.description.is_canvas or not layer.tells_size
-        }
-        """The size of tiles whose images are looked at. None is that of the first image that this process
-        finds."""
+        self._unknown_sizes = {layer.name for layer in site.layers if not layer.tells_size}
+        """The layers whose tiles are as large as the first image that this process finds."""
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -261,8 +233,7 @@ class Harvest:
         self._tops: list[tuple[str, Tile]] = []
         """The known tiles from which walks go on sideways."""
         try:
-            with self._asking(_HISTORY):
-                await self._begin(site, files)
+            await self._begin(site, files)
             for name, guard in self.guards.items():
                 if (why := guard.add(0)) is not None:
                     raise self._without_end(name, why)
@@ -320,7 +291,7 @@ class Harvest:
             history.write(decide)
             return is_first
 
-        is_first = await self._ask(begun, what=_BOTH)
+        is_first = await asyncio.to_thread(begun)
         self.is_pushed = self._record.is_pushed
         fetches_first = self.description.first == "get" and not self.is_pushed
         self.fetches_unknown = fetches_first and (is_first or not self._known_before)
@@ -359,8 +330,7 @@ class Harvest:
         """Returns what the history knows of a block, and what this harvest has found there already. Takes one
         query, in a thread. Raises HistoryError."""
         record = self._record
-        with self._asking(_HISTORY):
-            return await asyncio.wrap_future(record.history.reader.submit(record.look_up_blocks, block))
+        return await asyncio.wrap_future(record.history.reader.submit(record.look_up_blocks, block))
 
     async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:
         """Returns the latest version of each of these tiles, each a layer and a tile. Takes a query for each
@@ -380,13 +350,13 @@ class Harvest:
         nothing = Validator()
         if latest.image is None or latest.validator != nothing or not (late or renewed != nothing):
             return
-        if await self._ask(self._images.mend, latest.image, body, what=_STORE):
+        if await asyncio.to_thread(self._images.mend, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
         """Returns whether the history has any tile in the square of this one. Takes a query."""
         ranges = self.layers[layer].walk.kept_below(tile)
-        return await self._ask(self._record.known, {layer: ranges}) > 0
+        return await asyncio.to_thread(self._record.known, {layer: ranges}) > 0
 
     async def keep(self, block: Block, found: FoundBlock, bodies: Mapping[Image, bytes]) -> None:
         """Makes what was found in a block durable: the bytes, then the rows in one transaction. When it
@@ -399,37 +369,19 @@ class Harvest:
         await self._put(bodies)
         record, finding = self._record, (block, found, self.cost_meter.take())
         try:
-            with self._asking(_HISTORY):
-                await asyncio.wrap_future(record.history.writer.submit(record.record_blocks, finding))
+            await asyncio.wrap_future(record.history.writer.submit(record.record_blocks, finding))
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise
             # The lease was lost, and another worker has recorded the block in the meantime.
             return
-        if block.layer in self._sizes:
-            await self._learn_size(block.layer, bodies.values())
+        if block.layer in self._unknown_sizes and bodies:
+            self._unknown_sizes.discard(block.layer)
+            await asyncio.to_thread(record.note_size, block.layer, size_of(next(iter(bodies.values()))))
         self._count(block, found)
         missing = Missing(self._known_before, self.tally[Outcome.GONE])
         if missing.has_moved:
             raise await self._moved(missing)
-
-    async def _learn_size(self, layer: str, bodies: Iterable[bytes]) -> None:
-        """Takes over the size of a layer's first image, and logs the first image of another size."""
-        for body in bodies:
-            size, usual = size_of(body), self._sizes[layer]
-            if usual is None:
-                self._sizes[layer] = size
-                await self._ask(self._record.note_size, layer, size)
-            elif size != usual:
-                _log.warning(
-                    "layer %s: an image has %d x %d pixels, and the others %d x %d: it is kept as it is,"
-                    " and shown as large as they are",
-                    layer,
-                    *size,
-                    *usual,
-                )
-                del self._sizes[layer]
-                return
 
     async def keep_results(self, results: Sequence[TileResult]) -> None:
         """Keeps the results of single tiles, block by block. No tile has two of them."""
@@ -450,7 +402,7 @@ class Harvest:
             return
         self.check_room(sum(map(len, bodies.values())))
         async with self._storing:
-            new = await self._ask(self._images.put, bodies, what=_STORE)
+            new = await asyncio.to_thread(self._images.put, bodies)
         # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
         self.cost_meter.stored_bytes += sum(image.size for image in new)
 
@@ -467,7 +419,7 @@ class Harvest:
         if block.zoom < walk.deepest and block.zoom + 1 not in walk.kept_zooms:
             return True
         below = [part for _, tile in block.tiles() for part in walk.kept_below(tile)]
-        return await self._ask(self._record.has_result, block.layer, below)
+        return await asyncio.to_thread(self._record.has_result, block.layer, below)
 
     def _count(self, block: Block, found: FoundBlock) -> None:
         """Counts what was found in a block, also in the bounds of its layer. Raises BudgetError if the layer
@@ -518,7 +470,7 @@ class Harvest:
         def look(_: Connection) -> tuple[list[tuple[str, Tile]], tuple[int, int]]:
             return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
 
-        found, vanished = await self._ask(self._record.history.read, look)
+        found, vanished = await asyncio.to_thread(self._record.history.read, look)
         missing = Missing(self._known_before, *vanished)
         if missing.has_moved:
             raise await self._moved(missing)
@@ -531,7 +483,7 @@ class Harvest:
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""
-        finished = await self._ask(self._record.ended) == FINISHED
+        finished = await asyncio.to_thread(self._record.ended) == FINISHED
         self.ended_here = not finished
         return finished
 
@@ -545,16 +497,16 @@ class Harvest:
 
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, by all processes of the harvest."""
-        return await self._ask(self._record.counts)
+        return await asyncio.to_thread(self._record.counts)
 
     async def why_failed(self) -> dict[str, int]:
         """Returns the reasons of failed tiles with their numbers, by all processes, the most frequent
         first."""
-        return await self._ask(self._record.why_failed)
+        return await asyncio.to_thread(self._record.why_failed)
 
     async def stop(self, reason: str) -> None:
         """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`."""
-        self.ended_here = await self._ask(self._record.stop, reason)
+        self.ended_here = await asyncio.to_thread(self._record.stop, reason)
 
     async def close(self) -> None:
         """Records the waiting results, and closes history and store. An unfinished harvest can be
@@ -563,21 +515,21 @@ class Harvest:
             self.is_open = False
             try:
                 if (left := self.cost_meter.take()) != NO_COST:
-                    await self._ask(self._record.add_cost, left)
+                    await asyncio.to_thread(self._record.add_cost, left)
                 if self._has_daily_budget:
                     await asyncio.to_thread(self._holdings.spend, self._today(), self.cost_meter.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
 
     async def _end(self, reason: str, *, finalise_gone: bool) -> dict[Outcome, int]:
-        await self._ask(self._record.add_cost, self.cost_meter.take())
+        await asyncio.to_thread(self._record.add_cost, self.cost_meter.take())
         ended = self._clock()
 
         def end() -> tuple[bool, dict[Outcome, int]]:
             ended_here = self._record.finish(ended, reason, finalise_gone=finalise_gone)
             return ended_here, self._record.counts()
 
-        self.ended_here, counts = await self._ask(end)
+        self.ended_here, counts = await asyncio.to_thread(end)
         return counts
 
     async def _moved(self, missing: Missing) -> MovedError:

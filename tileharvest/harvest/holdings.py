@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from threading import Lock
@@ -20,61 +21,45 @@ if TYPE_CHECKING:
     from tileharvest.store.port import TileStore
 
 
-class OpenHistories:
-    """The histories that this process has open. All of its harvests share one object for each database.
-
-    They share its threads, its connections, and the statements that SQLAlchemy has prepared, which take a
-    megabyte and a tenth of a second. May be used by several threads.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._open: dict[str, History] = {}
-        self._users: dict[str, int] = {}
-        self._keepers = 0
-
-    @contextmanager
-    def borrow(self, url: str) -> Iterator[History]:
-        """Opens the history, unless it is open. The last user closes it. Raises HistoryError."""
-        with self._lock:
-            if url not in self._open:
-                self._open[url] = History.open(url)
-            self._users[url] = self._users.get(url, 0) + 1
-            history = self._open[url]
-        try:
-            yield history
-        finally:
-            with self._lock:
-                self._users[url] -= 1
-                self._close_unused()
-
-    @contextmanager
-    def borrow_begun(self, url: str) -> Iterator[History | None]:
-        """Lends the history as `borrow` does, or None if there is none yet. Raises HistoryError."""
-        with self.borrow(url) if url in self._open or History.is_begun(url) else nullcontext() as lent:
-            yield lent
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Keeps histories open until the block ends, even when nobody uses them."""
-        with self._lock:
-            self._keepers += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._keepers -= 1
-                self._close_unused()
-
-    def _close_unused(self) -> None:
-        if self._keepers:
-            return
-        for url in [url for url, users in self._users.items() if not users]:
-            del self._users[url]
-            self._open.pop(url).close()
+_LOCK: Final = Lock()
+_OPEN: Final[dict[str, History]] = {}
+"""The histories that this process has open. All of its harvests share one object for each database: its
+threads, its connections, and the statements that SQLAlchemy has prepared, which take a megabyte and a tenth
+of a second."""
+_USERS: Final[Counter[str]] = Counter()
+"""How many use each of them. Who uses all of them, whichever come, counts for the empty name."""
 
 
-HISTORIES: Final = OpenHistories()
+@contextmanager
+def borrowed(url: str) -> Iterator[History]:
+    """Opens the history, unless it is open. The last user closes it. Raises HistoryError."""
+    with _LOCK:
+        if url not in _OPEN:
+            _OPEN[url] = History.open(url)
+        history = _OPEN[url]
+        _USERS[url] += 1
+    try:
+        yield history
+    finally:
+        _leave(url)
+
+
+@contextmanager
+def kept_open() -> Iterator[None]:
+    """Keeps histories open until the block ends, even when nobody uses them."""
+    with _LOCK:
+        _USERS[""] += 1
+    try:
+        yield
+    finally:
+        _leave("")
+
+
+def _leave(url: str) -> None:
+    with _LOCK:
+        _USERS[url] -= 1
+        for unused in [one for one in _OPEN if not (_USERS[one] or _USERS[""])]:
+            _OPEN.pop(unused).close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +78,7 @@ class Holdings:
         """Opens the history, or a temporary copy for a dry run. Raises HistoryError, now or when it is
         entered."""
         if self.dry_map is None:
-            return HISTORIES.borrow(self.url)
+            return borrowed(self.url)
         if not History.is_begun(self.url):
             return History.open_temporary()
         with History.open_read_only(self.url) as history:
@@ -103,7 +88,7 @@ class Holdings:
         """Opens the history itself for reading, also for a dry run. None is entered if there is none yet.
         Raises HistoryError, now or when it is entered."""
         if self.dry_map is None:
-            return HISTORIES.borrow_begun(self.url)
+            return borrowed(self.url) if self.url in _OPEN or History.is_begun(self.url) else nullcontext()
         return History.open_read_only(self.url) if History.is_begun(self.url) else nullcontext()
 
     def spend(self, day: date, cost: Cost) -> None:
@@ -112,7 +97,7 @@ class Holdings:
         For another run this does nothing, because its cost is recorded already. Raises HistoryError.
         """
         if self.dry_map is not None and cost != NO_COST:
-            with HISTORIES.borrow(self.url) as history:
+            with borrowed(self.url) as history:
                 spend(history, self.dry_map, day, cost)
 
     def open_store(self) -> TileStore:

@@ -108,28 +108,9 @@ class Walks:
         """
         history, depths = record.history, {name: part.walk.pyramid.depth for name, part in layers.items()}
         flat: dict[str, FlatStart] = {}
-
-        def note(decisions: Decisions, way: str) -> Decisions:
-            # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
-            # for all.
-            kept = None if way == GIT_WALK else kept_in_words(description)
-            record.note_walk(way, decisions.reason, kept)
-            return decisions
-
-        def rely_on_indexes(decided: Decisions) -> Decisions:
-            indexes = read or {}
-            relied_on = {
-                name: one.change_index
-                for name, one in decided.layers.items()
-                if one.change_index is not None and name in indexes
-            }
-            decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
-            return note(decided, decided.kind)
-
-        if record.is_pushed:
-            decisions = note(Decisions(dict.fromkeys(depths, _PUSHED)), PUSHED_WALK)
-        elif description.git is not None:
-            decisions = note(Decisions(dict.fromkeys(depths, _TOLD)), GIT_WALK)
+        way = PUSHED_WALK if record.is_pushed else GIT_WALK if description.git is not None else None
+        if way is not None:
+            decided = Decisions(dict.fromkeys(depths, _PUSHED if record.is_pushed else _TOLD))
         else:
             if description.walk != "full" and not anew:
                 for name, (_, walk) in layers.items():
@@ -140,7 +121,23 @@ class Walks:
             # If no block is left out, it is a full harvest.
             shared = [] if all(one.is_all for one in flat.values()) else flat
             decided = next_walks(records, description, depths, day, doubt, shared)
-            decisions = history.write(lambda _: rely_on_indexes(decided))
+
+        def note() -> Decisions:
+            decisions, indexes = decided, read or {}
+            if way is None:
+                relied_on = {
+                    name: one.change_index
+                    for name, one in decided.layers.items()
+                    if one.change_index is not None and name in indexes
+                }
+                decisions = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
+            # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
+            # for all.
+            kept = None if way == GIT_WALK else kept_in_words(description)
+            record.note_walk(way or decisions.kind, decisions.reason, kept)
+            return decisions
+
+        decisions = history.write(lambda _: note())
         return cls(record, description, layers, decisions, flat)
 
     def first(self, layer: str, known: Iterable[Tile]) -> Iterator[Block]:
@@ -337,16 +334,6 @@ def next_walks(
     return decisions.sharing(shared, every)
 
 
-def relies_on_indexes(history: History, description: MapDescription, today: date) -> bool:
-    """Returns whether a harvest that begins on that day relies on all stored change indexes of the map. It is
-    asked before the site, so it may turn out otherwise. Raises HistoryError."""
-    name, every = description.name, description.full_every
-    full, _ = last_full(history, name).get(name, (None, frozenset()))
-    indexes = stored_indexes(history, name).get(name, {}).values()
-    decided = [decide(description.walk, None, full, today, every, index=index) for index in indexes]
-    return bool(decided) and all(decision.change_index is not None for decision in decided)
-
-
 def kept_in_words(description: MapDescription) -> str:
     """Returns a text that says which tiles a map keeps. It is equal for equal tiles.
 
@@ -380,13 +367,17 @@ def located(layers: Mapping[str, LayerWalk], pushed: str) -> tuple[str, Tile]:
 def known_site_files(
     history: History, description: MapDescription, today: date
 ) -> tuple[dict[str, SiteFile], bool]:
-    """Returns the site's files that the history knows, by address, and whether change indexes are relied on.
-    Files that were missing are returned as `MISSING`, and only if indexes are relied on. Otherwise they are
-    left out, so that they are looked for again. Raises HistoryError."""
-    files = site_files_of(history, description.name, today)
-    if relies_on_indexes(history, description, today):
-        return files, True
-    return {url: file for url, file in files.items() if file != MISSING}, False
+    """Returns the site's files that the history knows, by address, and whether a harvest that begins on that
+    day relies on all change indexes of the map. It may turn out otherwise when the site was asked. Files that
+    were missing are returned as `MISSING`, and only if indexes are relied on. Otherwise they are left out, so
+    that they are looked for again. Raises HistoryError."""
+    name, every = description.name, description.full_every
+    full, _ = last_full(history, name).get(name, (None, frozenset()))
+    indexes = stored_indexes(history, name).get(name, {}).values()
+    decided = [decide(description.walk, None, full, today, every, index=index) for index in indexes]
+    is_relied_on = bool(decided) and all(decision.change_index is not None for decision in decided)
+    files = site_files_of(history, name, today)
+    return {url: file for url, file in files.items() if is_relied_on or file != MISSING}, is_relied_on
 
 
 def guards_of(

@@ -177,8 +177,6 @@ class CrawlContext:
         if under_way:
             oldest = min(under_way, key=lambda wait: wait.since)
             yield Wait(oldest.what, max(since, oldest.since), oldest.until)
-        elif self.harvest is not None and not known and (what := self.harvest.waits_for) is not None:
-            yield Wait(what, since, None)
 
     def end(self, why: TileHarvestError | str) -> None:
         """Ends the crawl for a failure, or for a reason in Scrapy's words, such as `finished`.

@@ -173,17 +173,10 @@ USER_AGENT = "TileHarvest/0.1"
 ROBOTSTXT_OBEY = True
 """The spiders of tiles obey robots.txt themselves, including its Crawl-delay."""
 
-# --- Scrapy's: speed. The shares are of the time for one unchanged tile --------------------------
+# --- Scrapy's: speed -------------------------------------------------------------------------------
 
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
-"""uvloop saves about 15 %."""
-
-GC_THRESHOLD = 20_000
-"""The number of new objects, minus freed ones, after which Python's garbage collector runs during a harvest.
-
-It saves about 40 %. Python's default is 700. An asynchronous program with 32 requests on the way has more
-than that at any moment, so that the collector would run all the time. The larger number costs some megabytes
-of memory."""
+"""uvloop saves about 15 % of the time for one unchanged tile."""
 
 LOG_LEVEL = "INFO"
 LOG_VERSIONS: list[str] = []

@@ -68,7 +68,7 @@ class Command(ProjectCommand, ScrapyCommand):
             served = listening(application, opts)
             if not maps_file(self.settings).exists():
                 say(f"there is no {maps_file(self.settings)} yet: `{program()} add NAME URL` writes one")
-            relax_garbage_collection(self.settings)
+            relax_garbage_collection()
             serve(served)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import UTC, datetime
-from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 from scrapy.exceptions import IgnoreRequest
@@ -21,8 +20,6 @@ from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.results import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
-    OK,
-    PASSING,
     Answer,
     conditional_headers,
     judge_existence,
@@ -131,37 +128,30 @@ class DiffMiddleware:
         findings = Findings(left=request.block.mask & ~response.asked)
         judge = self._judge_of(findings, request, response.gets, asked)
         for bit, answer in response.answers.items():
-            failure = self._failure(answer)
-            if failure is not None:
-                self._fail(findings, bit, failure, request.attempt)
-            else:
+            if not self._has_failed(findings, bit, answer, request.attempt):
                 assert isinstance(answer, Answer)
                 judge(bit, answer)
         await self._after(findings, request, response)
         response.findings = findings
         return response
 
-    def _failure(self, answer: Answer | Exception) -> _Failure | None:
-        """Returns why a tile has no usable answer so far, or None if its answer can be judged."""
+    def _has_failed(self, findings: Findings, bit: int, answer: Answer | Exception, attempt: int) -> bool:
+        """Returns whether a tile has no usable answer so far. Notes that it is asked again, or has failed."""
+        seconds = None
         if isinstance(answer, Exception):
-            return _Failure(
-                no_answer_in_words(answer), isinstance(answer, (AskLater, *kinds_of(self._passing)))
-            )
-        status = answer.status
-        if status == OK:
-            return None
-        seconds = retry_after(answer.retry_after, datetime.now(UTC))
-        is_limit = status == HTTPStatus.FORBIDDEN and seconds is not None
-        if status not in PASSING and not is_limit:
-            return None
-        return _Failure(answer.phrase, (seconds or 0.0) <= self._longest, seconds)
-
-    def _fail(self, findings: Findings, bit: int, failure: _Failure, attempt: int) -> None:
-        if failure.may_pass and attempt < self._attempts:
-            findings.again |= 1 << bit
-            findings.pause = max(findings.pause, pause_before(attempt + 1, self._pause, failure.seconds))
+            reason = no_answer_in_words(answer)
+            may_pass = isinstance(answer, (AskLater, *kinds_of(self._passing)))
+        elif answer.may_pass:
+            seconds = retry_after(answer.retry_after, datetime.now(UTC))
+            reason, may_pass = answer.phrase, (seconds or 0.0) <= self._longest
         else:
-            _note_failure(findings.found, bit, with_attempts(failure.reason, attempt))
+            return False
+        if may_pass and attempt < self._attempts:
+            findings.again |= 1 << bit
+            findings.pause = max(findings.pause, pause_before(attempt + 1, self._pause, seconds))
+        else:
+            _note_failure(findings.found, bit, with_attempts(reason, attempt))
+        return True
 
     def _judge_of(
         self, findings: Findings, request: BlockRequest, gets: int, asked: Asked
@@ -206,16 +196,6 @@ class DiffMiddleware:
             assert isinstance(answer, Answer)
             latest, late = request.known.versions[bit], request.asked.late
             await harvest.mend(latest, found.validators.get(bit), answer.body, late=late)
-
-
-class _Failure(NamedTuple):
-    """Why a tile has no usable answer so far."""
-
-    reason: str
-    may_pass: bool
-    """Whether the tile may answer another time."""
-    seconds: float | None = None
-    """After how many seconds, if the server has said so."""
 
 
 def _note(

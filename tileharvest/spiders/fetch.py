@@ -24,7 +24,7 @@ from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.download import ALLOWED_NETWORKS
 from tileharvest.spiders.redirects import addresses_of
 from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.verdict import PASSING, Answer, length_of, pause_before, retry_after
+from tileharvest.tiles.verdict import Answer, length_of, pause_before, retry_after
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ async def _patiently(crawler: Crawler, request: Request) -> Response:
         else:
             answer = answer_of(response)
             asked, reason = answer.retry_after, answer.phrase
-            is_limit = response.status == HTTPStatus.FORBIDDEN and asked is not None
-            if is_last or not (response.status in PASSING or is_limit):
+            if is_last or not answer.may_pass:
                 return response
         seconds = retry_after(asked, datetime.now(UTC))
         if seconds is not None and crawl.throttle is not None:

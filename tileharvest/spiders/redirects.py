@@ -34,7 +34,6 @@ _PASSES: Final = 10.0
 _MOST_SITES: Final = 100
 """The most other sites to which a map's redirects are followed. Otherwise a map that sends each tile to a new
 name would cost a robots.txt for each tile, and memory without an end."""
-_OWN_UNKNOWN: Final = "its network is not the internet, and the address of the map's own host is not known"
 
 
 class AskLater(IgnoreRequest):
@@ -136,11 +135,8 @@ class Redirects:
         network = refused_network(found, own)
         if network is None:
             return None
-        return (
-            f"its address is of a network that is {network}, and the map's own host is not in it"
-            if own
-            else (_OWN_UNKNOWN)
-        )
+        whose = "the map's own host is not in it" if own else "nobody knows the network of the map's own host"
+        return f"its address is of a network that is {network}, and {whose}"
 
     async def _look_at(self, send: Send, origin: str, host: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Adds its robots.txt to those of the crawl.

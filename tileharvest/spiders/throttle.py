@@ -1,17 +1,16 @@
-"""The throttle of one crawl: it is told every second what a person has ordered, and what has been spent."""
+"""The throttle of one crawl, with what a person has ordered and what has been spent."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tileharvest.errors import BudgetError, program
 from tileharvest.maps.budgets import OF_DAY
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
-from tileharvest.politeness.waits import WORTH_A_WORD, HoldReason
+from tileharvest.politeness.waits import HoldReason
 from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.settings import lease_seconds, shared_throttle
@@ -112,29 +111,18 @@ class CrawlThrottle:
         reason = None if held is None else held.reason
         if reason is HoldReason.SPENT:
             self._crawl.end(self._exceeded())
-        elif reason is not self._said:
-            self._said = reason
-            self._say(reason)
+        elif reason is HoldReason.QUIET and self._said is not reason and held is not None and held.until:
+            self._say_quiet(held.until)
+        self._said = reason
 
-    def _say(self, reason: HoldReason | None) -> None:
-        held = self.map.held
-        if held is None or held.until is None:
-            return
-        until = datetime.fromtimestamp(held.until, self._zone)
-        if reason is HoldReason.QUIET:
-            _logger.warning(
-                "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
-                self._name,
-                f"{until:%Y-%m-%d %H:%M %Z}",
-                program(),
-                self._name,
-            )
-        elif reason is HoldReason.RESTING and held.until - time.time() >= WORTH_A_WORD:
-            _logger.warning(
-                "%s has asked to be left alone: nothing is asked of it until %s, then the harvest goes on",
-                self.map.host,
-                f"{until:%H:%M:%S %Z}",
-            )
+    def _say_quiet(self, until: float) -> None:
+        _logger.warning(
+            "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
+            self._name,
+            f"{datetime.fromtimestamp(until, self._zone):%Y-%m-%d %H:%M %Z}",
+            program(),
+            self._name,
+        )
 
     def _exceeded(self) -> BudgetError:
         """Returns the error for the part of the budget that is spent."""

@@ -166,7 +166,7 @@ class TileSpider(Spider):
             crawler.settings.set("DOWNLOAD_MAXSIZE", most, priority="spider")
         harvest.limit(rules, data_folder(crawler.settings))
         spider.throttle = CrawlThrottle(crawl, rules, harvest.description, is_kept=kwargs.get("dry") != "1")
-        relax_garbage_collection(crawler.settings)
+        relax_garbage_collection()
         crawler.signals.connect(spider.idle, signals.spider_idle)
         crawler.signals.connect(spider.failed, signals.spider_error)
         crawler.signals.connect(spider.failed, signals.item_error)
@@ -196,18 +196,18 @@ class TileSpider(Spider):
                 if number % _STARTS == 0 and (scheduler := scheduler_of(self.crawler)) is not None:
                     await scheduler.told()
 
-    def ask(self, block: Block, asked: Asked = ON_WALK, **options: Any) -> BlockRequest:
-        """Returns the request that asks whether tiles have changed. `options` are those of `Request`."""
+    def ask(self, block: Block, asked: Asked = ON_WALK, priority: int = 0) -> BlockRequest:
+        """Returns the request that asks whether tiles have changed."""
         layer = self.harvest.layers[block.layer].layer
         _, first = next(block.tiles())
         return BlockRequest.of(
             block,
             layer.addresses.url_of(first),
             asked=asked,
-            method=options.pop("method", "HEAD"),
+            method="HEAD",
             callback=self.answered,
             errback=self.failed,
-            **options,
+            priority=priority,
         )
 
     async def answered(self, response: BlockResponse) -> AsyncIterator[BlockRequest | BlockResult]:

@@ -58,6 +58,11 @@ class Answer(msgspec.Struct, frozen=True):
     """When the server may be asked again, as it wrote it; `retry_after` reads it."""
 
     @property
+    def may_pass(self) -> bool:
+        """Whether the same request may get another answer later. A 403 that says when is a limit."""
+        return self.status in PASSING or (self.status == 403 and self.retry_after is not None)
+
+    @property
     def phrase(self) -> str:
         """The status in words, such as `503 Service Unavailable`."""
         known = self.status in HTTPStatus.__members__.values()

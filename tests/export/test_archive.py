@@ -23,8 +23,8 @@ from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
-from tileharvest.export.archive import Archived, ArchivePlan, write_archive
-from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.export.archive import Archived, write_archive
+from tileharvest.export.excerpt import excerpt_of
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -40,8 +40,8 @@ FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
 
 def archive(world: World, path: Path, zooms: str | None = None, **wanted: Any) -> Archived:
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        excerpt = excerpt_of(history, MAP, Wanted(**wanted))
-        return write_archive(ArchivePlan.of(excerpt, path, zooms), path, world.store, Count())
+        excerpt = excerpt_of(history, MAP, **wanted)
+        return write_archive(excerpt, path, zooms, world.store, Count())
 
 
 def tiles_in(path: Path) -> Tiles:
@@ -79,8 +79,8 @@ def test_an_overviewer_map_has_its_own_zooms_and_bytes(
     past.of_folder(site, date.fromisoformat(days(shared_maps, "antworld")[0]))
     path = tmp_path / f"map{ending}"
     with past.history as history:
-        excerpt = excerpt_of(history, "antworld", Wanted())
-        told = write_archive(ArchivePlan.of(excerpt, path, None), path, past.store, Count())
+        excerpt = excerpt_of(history, "antworld")
+        told = write_archive(excerpt, path, None, past.store, Count())
     layer = site / "world-lighting"
     expected = {
         overviewer_place(file.relative_to(layer).with_suffix("").as_posix()): file.read_bytes()
@@ -190,11 +190,11 @@ def test_a_full_disk_leaves_the_archive_from_before(world: World, tmp_path: Path
     path = tmp_path / f"map{ending}"
     path.write_bytes(b"before")
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        plan = ArchivePlan.of(excerpt_of(history, MAP, Wanted(day=SECOND.isoformat())), path, None)
+        excerpt = excerpt_of(history, MAP, day=SECOND.isoformat())
         with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
-            write_archive(plan, path, world.store, Count())
+            write_archive(excerpt, path, None, world.store, Count())
         with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed"):
-            write_archive(plan, path, world.store, Count(), 1000)
+            write_archive(excerpt, path, None, world.store, Count(), 1000)
     assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {path.name: b"before"}
 
 

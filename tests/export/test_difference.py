@@ -13,7 +13,7 @@ from tests.export.island import CHANGED, GONE, NEW, picture
 from tests.export.watching import Count
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
 from tileharvest.export.difference import write_difference, write_list
-from tileharvest.export.excerpt import Excerpt, Wanted, excerpt_of
+from tileharvest.export.excerpt import Excerpt, excerpt_of
 from tileharvest.export.mosaic import sheet_of
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
@@ -30,7 +30,7 @@ RED: Final = (230, 30, 30, 255)
 
 
 def between(history: History, first: date, last: date) -> Excerpt:
-    return excerpt_of(history, MAP, Wanted(first=str(first), last=str(last)))
+    return excerpt_of(history, MAP, first=str(first), last=str(last))
 
 
 def made(world: World, excerpt: Excerpt, path: Path, zoom: int = 0) -> tuple[Image.Image, int]:

@@ -16,7 +16,7 @@ from tests.viewer.averaging import averaged, farthest_apart, pixels_of
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import picture_file
-from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.export.excerpt import excerpt_of
 from tileharvest.export.mosaic import sheet_of, write_mosaic
 from tileharvest.export.picture_file import on_ground
 from tileharvest.tiles.grid import Tile
@@ -38,7 +38,7 @@ def made(
     background: tuple[int, int, int] | None = None,
 ) -> tuple[Image.Image, int]:
     """The picture, and how many of its tiles are not whole."""
-    sheet = sheet_of(excerpt_of(history, MAP, Wanted(day=str(day))), path, zoom, None)
+    sheet = sheet_of(excerpt_of(history, MAP, day=str(day)), path, zoom, None)
     watch, tiles = Count(), sheet.box.tiles(sheet.zoom, sheet.excerpt.tile_size)
     path.parent.mkdir(exist_ok=True)
     size, damaged = write_mosaic(sheet, path, world.store, watch, background=background)
@@ -99,12 +99,12 @@ def test_what_cannot_be_made_is_said_with_what_can(
     history: History, name: str, zoom: int | None, most: int | None, words: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"\S") as caught:
-        sheet_of(excerpt_of(history, MAP, Wanted()), Path(name), zoom, most)
+        sheet_of(excerpt_of(history, MAP), Path(name), zoom, most)
     assert words in str(caught.value)
 
 
 def test_max_pixels_chooses_the_deepest_zoom_that_fits(history: History) -> None:
-    excerpt = excerpt_of(history, MAP, Wanted())
+    excerpt = excerpt_of(history, MAP)
     zooms = {most: sheet_of(excerpt, Path("map.png"), None, most).zoom for most in (1024, 1023, 256, 255)}
     assert zooms == {1024: 0, 1023: -1, 256: -1, 255: -2}
 
@@ -129,7 +129,7 @@ def test_without_pyvips_a_picture_that_is_larger_than_memory_is_refused(
 ) -> None:
     monkeypatch.setattr(picture_file, "IN_MEMORY", 1000)
     monkeypatch.setitem(sys.modules, "pyvips", None)
-    excerpt = excerpt_of(history, MAP, Wanted())
+    excerpt = excerpt_of(history, MAP)
     words = r"1,000 pixels need pyvips: pip install 'pyvips\[binary"
     with pytest.raises(ConfigurationError, match=words):
         sheet_of(excerpt, Path("map.png"), 0, None)
@@ -147,7 +147,7 @@ def test_a_full_disk_and_too_large_a_file_leave_the_picture_from_before(
     path.write_bytes(b"before")
     with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
         made(world, history, path, FIRST)
-    sheet = sheet_of(excerpt_of(history, MAP, Wanted()), path, 0, None)
+    sheet = sheet_of(excerpt_of(history, MAP), path, 0, None)
     with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed"):
         write_mosaic(sheet, path, world.store, Count(), most_bytes=1000)
     assert path.read_bytes() == b"before"

@@ -15,7 +15,7 @@ from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder, published_lists
-from tileharvest.export.excerpt import Wanted, excerpt_of
+from tileharvest.export.excerpt import excerpt_of
 from tileharvest.export.published_folder import Layers, Published, held
 from tileharvest.export.published_lists import published_zooms
 from tileharvest.history.database import History
@@ -31,7 +31,7 @@ DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
 def layers(history: History, days: int | None = None) -> Layers:
     """The days of the last harvests, of all of the first layer."""
     harvested = map_outline(history, MAP).days
-    excerpt = replace(excerpt_of(history, MAP, Wanted()), first=harvested[-(days or len(harvested))])
+    excerpt = replace(excerpt_of(history, MAP), first=harvested[-(days or len(harvested))])
     return [(excerpt, published_zooms(excerpt))]
 
 

@@ -29,15 +29,14 @@ class Command(ExportCommand, ScrapyCommand):
     options = {**PLACE, **DAY, **FILE, "--zooms": value("such as -5..0 (default: all)")}
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.export.archive import ArchivePlan, write_archive
+        from tileharvest.export.archive import write_archive
         from tileharvest.store.settings import open_store
 
         path = Path(opts.file)
         with self.excerpt(opts) as excerpt:
-            plan = ArchivePlan.of(excerpt, path, opts.zooms)
-            self.announce(opts, f"{path}: {plan.in_words()}")
+            store = open_store(self.settings)
             with self.watch(opts) as watch:
-                done = write_archive(plan, path, open_store(self.settings), watch, opts.max_bytes)
+                done = write_archive(excerpt, path, opts.zooms, store, watch, opts.max_bytes)
         whose = {"map": opts.name, "layer": excerpt.layer.name, "day": excerpt.last.isoformat()}
         result = {**whose, "file": str(path), **asdict(done)}
         self.report(opts, result, _in_words(path, done), done.missing)

@@ -46,7 +46,7 @@ class Command(ExportCommand, ScrapyCommand):
             # All pictures are planned before the first file, so that a mistake leaves no file.
             store = open_store(self.settings)
             drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
-            counts = Counter(one.change.value for one in all_differences(excerpt))
+            counts = Counter(one.change for one in all_differences(excerpt))
             files: list[dict[str, Any]] = []
             for place, path in enumerate(paths):
                 with self.watch(opts, paths[:place]) as watch:

@@ -76,14 +76,14 @@ class ExportCommand(ProjectCommand):
     @contextmanager
     def excerpt(self, opts: Namespace) -> Iterator[Excerpt]:
         """Opens the history, and yields the excerpt that the options ask for. Raises TileHarvestError."""
-        from tileharvest.export.excerpt import Wanted, excerpt_of
+        from tileharvest.export.excerpt import excerpt_of
         from tileharvest.history.settings import open_history_for_reading
 
-        day, first, last = (getattr(opts, name, None) for name in ("day", "first", "last"))
-        wanted = Wanted(opts.layer, opts.area, day, first, last, self.has_period)
+        names = ("layer", "area", "day", "first", "last")
+        wanted = {name: getattr(opts, name, None) for name in names}
         areas = areas_of(self.settings, opts.name)
         with open_history_for_reading(self.settings) as history:
-            yield excerpt_of(history, opts.name, wanted, areas)
+            yield excerpt_of(history, opts.name, areas, **wanted, is_period=self.has_period)
 
     @contextmanager
     def watch(self, opts: Namespace, made: Sequence[Path] = ()) -> Iterator[ProgressLine]:

@@ -55,8 +55,7 @@ class Command(ExportCommand, ScrapyCommand):
             )
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.export.film import FilmStyle, film_of, size_of, write_film
-        from tileharvest.export.film_file import usual_ending
+        from tileharvest.export.film import FilmStyle, film_of, size_of, usual_ending, write_film
         from tileharvest.store.settings import open_store
 
         with self.excerpt(opts) as excerpt:

@@ -66,7 +66,7 @@ class Command(ExportCommand, ScrapyCommand):
 
 def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers:
     """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
-    from tileharvest.export.excerpt import Wanted, day_of, excerpt_of, nothing_there, zooms_between
+    from tileharvest.export.excerpt import day_of, excerpt_of, nothing_there, zooms_between
     from tileharvest.export.published_lists import published_zooms
     from tileharvest.history.outlines import map_outline
 
@@ -79,8 +79,8 @@ def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers
     layers = []
     fault = ConfigurationError(f"map '{opts.name}' had no tile yet on {last}; nothing was made")
     for one in names:
-        wanted = Wanted(one, opts.area, day=last.isoformat())
-        excerpt = dataclasses.replace(excerpt_of(history, opts.name, wanted, named), first=first)
+        wanted = {"layer": one, "area": opts.area, "first": str(first), "last": str(last)}
+        excerpt = excerpt_of(history, opts.name, named, **wanted)
         try:
             if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:
                 raise nothing_there(excerpt)

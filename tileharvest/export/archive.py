@@ -8,11 +8,10 @@ import json
 import sqlite3
 import zipfile
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import atan, degrees, log2, pi, sinh
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from PIL import Image as Pillow
@@ -21,7 +20,7 @@ from pmtiles.reader import MmapSource, all_tiles
 from pmtiles.tile import Compression, TileType, zxy_to_tileid
 from pmtiles.writer import Writer
 
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, counted, printable, program
+from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, printable, program
 from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_between
 from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
@@ -100,54 +99,6 @@ Place: TypeAlias = tuple[int, int, int]
 """Zoom, column and row in an archive. Rows are counted downwards."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArchivePlan:
-    """The plan of an archive."""
-
-    excerpt: Excerpt
-    zooms: Sequence[int]
-    """The zooms in our numbers, coarsest first."""
-    kind: str
-    """The extension of all tiles."""
-    tiles: int
-    """The number of tiles with images of their own."""
-
-    @classmethod
-    def of(cls, excerpt: Excerpt, path: Path, zooms: str | None) -> ArchivePlan:
-        """Returns the plan. Raises ConfigurationError if there can be no such archive, and for an empty
-        area."""
-        if path.suffix.lower() not in FORMS:
-            raise ConfigurationError(
-                f"{path.name} is not a name for an archive: end it with {', '.join(FORMS)}; nothing was made"
-            )
-        chosen = _zooms(excerpt, zooms)
-        counts: Counter[str] = Counter()
-        for zoom in chosen:
-            area = _area(excerpt, zoom)
-            if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
-                continue
-            found = reach(excerpt.history, excerpt.layer.id, area, excerpt.last)
-            counts.update(found.kinds if found is not None else {})
-        if not counts:
-            raise nothing_there(excerpt)
-        width, height = excerpt.tile_size
-        if path.suffix.lower() != ".zip" and width != height:
-            raise ConfigurationError(
-                f"tiles of {width} x {height} pixels are not square, which {path.suffix} asks for;"
-                " nothing was made: choose .zip"
-            )
-        # Transparent images cannot become JPEG.
-        most = [kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1]
-        return cls(excerpt, chosen, most[0], counts.total())
-
-    def in_words(self) -> str:
-        """Returns a line about the archive that will be made."""
-        return (
-            f"{self.excerpt.in_words()}, zooms {self.zooms[0]} to {self.zooms[-1]}:"
-            f" {counted(self.tiles, 'tile')}"
-        )
-
-
 @dataclass(slots=True)
 class Archived:
     """The counts of an archive that was made."""
@@ -166,26 +117,51 @@ class Archived:
 
 
 def write_archive(
-    plan: ArchivePlan, path: Path, store: TileStore, watch: Watch, most_bytes: int | None = None
+    excerpt: Excerpt,
+    path: Path,
+    zooms: str | None,
+    store: TileStore,
+    watch: Watch,
+    most_bytes: int | None = None,
 ) -> Archived:
-    """Writes the archive, of at most `most_bytes`. Raises TileHarvestError. After an error there is no file,
-    or the file from before."""
-    excerpt = plan.excerpt
-    numbering = Numbering.of(excerpt, plan.zooms)
-    done = Archived(kind=plan.kind)
-    watch.expects(plan.tiles)
+    """Writes the archive of an excerpt, of at most `most_bytes`. `zooms` are those that a person has chosen.
+
+    Raises ConfigurationError if there can be no such archive, and for an empty area, and TileHarvestError.
+    After an error there is no file, or the file from before.
+    """
+    ending, chosen = path.suffix.lower(), _zooms(excerpt, zooms)
+    if ending not in FORMS:
+        raise ConfigurationError(
+            f"{path.name} is not a name for an archive: end it with {', '.join(FORMS)}; nothing was made"
+        )
+    width, height = excerpt.tile_size
+    if ending != ".zip" and width != height:
+        raise ConfigurationError(
+            f"tiles of {width} x {height} pixels are not square, which {ending} asks for;"
+            " nothing was made: choose .zip"
+        )
+    counts = _kinds(excerpt, chosen)
+    # Transparent images cannot become JPEG.
+    kind = next(kind for kind, _ in counts.most_common() if kind != "jpg" or len(counts) == 1)
+    numbering, done = Numbering.of(excerpt, chosen), Archived(kind=kind)
+    watch.expects(counts.total())
+    # All that is temporary lies on the disk of the archive, and not in a folder that may be in memory.
     with (
         made_whole(path, watch, most_bytes) as target,
-        _pmtiles(target.file, path) as writer,
+        TemporaryFile(dir=path.parent) as bodies,
+        NamedTemporaryFile(dir=path.parent) as beside,
         open_threads(_AT_ONCE, "archive") as pool,
         composing(store) as composer,
     ):
-        for zoom in plan.zooms:
+        writer: Any = Writer(target.file if ending == ".pmtiles" else beside)  # type: ignore[no-untyped-call]
+        writer.tile_f.close()
+        writer.tile_f = bodies
+        for zoom in chosen:
             past = excerpt.past(zoom)
             assert past is not None
             tiles = _tiles(excerpt, past, zoom, numbering, composer)
-            drawn = each_in_order(pool, partial(_body, plan, past, composer, store), tiles, 4 * _AT_ONCE)
-            for tile, body, is_anew, is_whole in drawn:
+            body_of = partial(_body, excerpt, kind, past, composer, store)
+            for tile, body, is_anew, is_whole in each_in_order(pool, body_of, tiles, 4 * _AT_ONCE):
                 target.passed(int(past.source == zoom), writer.offset)
                 done.missing += not is_whole
                 if body is None:
@@ -200,29 +176,30 @@ def write_archive(
                 f" {excerpt.in_words()} can be read: {program()} check-store names them",
                 exit_status=ExitStatus.FAILED_TILES,
             )
-        done.zooms = [numbering.deepest + zoom for zoom in (plan.zooms[0], plan.zooms[-1])]
-        about, header = _about(plan, done), _header(plan, numbering)
+        done.zooms = [numbering.deepest + zoom for zoom in (chosen[0], chosen[-1])]
+        about, header = _about(excerpt, done), _header(excerpt, chosen, kind, numbering)
         writer.finalize(header, about)
-        if path.suffix.lower() == ".mbtiles":
-            _write_mbtiles(writer.f, target.file)
-        elif path.suffix.lower() == ".zip":
+        if ending == ".mbtiles":
+            _write_mbtiles(beside, target.file)
+        elif ending == ".zip":
             edges = [header[f"{edge}_e7"] / 1e7 for edge in ("min_lon", "min_lat", "max_lon", "max_lat")]
-            _write_zip(writer.f, target.file, {**about, "bounds": edges})
+            _write_zip(beside, target.file, {**about, "bounds": edges})
     done.bytes = path.stat().st_size
     return done
 
 
-@contextmanager
-def _pmtiles(file: BinaryIO, path: Path) -> Iterator[Any]:
-    """Yields the writer of a PMTiles archive: of `file` itself, or of a temporary one for another format.
-
-    All that is temporary lies on the disk of the archive, and not in a folder that may be in memory.
-    """
-    with NamedTemporaryFile(dir=path.parent) as tiles, NamedTemporaryFile(dir=path.parent) as made:
-        writer: Any = Writer(file if path.suffix.lower() == ".pmtiles" else made)  # type: ignore[no-untyped-call]
-        writer.tile_f.close()
-        writer.tile_f = tiles
-        yield writer
+def _kinds(excerpt: Excerpt, zooms: Sequence[int]) -> Counter[str]:
+    """Returns how many images of each kind these zooms have. Raises ConfigurationError if there is none."""
+    counts: Counter[str] = Counter()
+    for zoom in zooms:
+        area = _area(excerpt, zoom)
+        if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
+            continue
+        found = reach(excerpt.history, excerpt.layer.id, area, excerpt.last)
+        counts.update(found.kinds if found is not None else {})
+    if not counts:
+        raise nothing_there(excerpt)
+    return counts
 
 
 def _write_mbtiles(made: Any, file: BinaryIO) -> None:
@@ -295,7 +272,8 @@ def _tiles(
 
 
 def _body(
-    plan: ArchivePlan,
+    excerpt: Excerpt,
+    kind: str,
     past: PastLayer,
     composer: Composer,
     store: TileStore,
@@ -305,57 +283,58 @@ def _body(
     read."""
     tile, part = asked
     if isinstance(part, str):
-        is_anew = not part.endswith(f".{plan.kind}")
+        is_anew = not part.endswith(f".{kind}")
         try:
             body = picture_of(store.named(part))
-            return tile, _packed(plan, body) if is_anew else body, is_anew, True
+            return tile, _packed(excerpt, kind, body) if is_anew else body, is_anew, True
         except UNREADABLE:
             return tile, None, False, False
     picture = composer.picture(past, part)
-    return tile, picture.body if plan.kind == "png" else _packed(plan, picture.body), False, picture.whole
+    body = picture.body if kind == "png" else _packed(excerpt, kind, picture.body)
+    return tile, body, False, picture.whole
 
 
-def _packed(plan: ArchivePlan, body: bytes) -> bytes:
+def _packed(excerpt: Excerpt, kind: str, body: bytes) -> bytes:
     """Returns an image in the archive's kind, without loss unless that kind is JPEG."""
     with Pillow.open(io.BytesIO(body)) as image:
         whole = image.convert("RGBA")
     packed = io.BytesIO()
-    if plan.kind == "jpg":
-        ground = background_of(None, plan.excerpt.described.background)
+    if kind == "jpg":
+        ground = background_of(None, excerpt.described.background)
         on_ground(whole, ground).save(packed, "JPEG", quality=_QUALITY)
-    elif plan.kind == "webp":
+    elif kind == "webp":
         whole.save(packed, "WEBP", lossless=True, method=0)
     else:
         whole.save(packed, "PNG")
     return packed.getvalue()
 
 
-def _about(plan: ArchivePlan, done: Archived) -> dict[str, Any]:
-    excerpt, layer = plan.excerpt, printable(plan.excerpt.layer.name)
+def _about(excerpt: Excerpt, done: Archived) -> dict[str, Any]:
+    layer = printable(excerpt.layer.name)
     return {
         "name": f"{excerpt.map.name}, {layer}, {excerpt.last}",
         "description": f"{excerpt.map.name}, layer {layer}, on {excerpt.last}",
         "version": "1",
         "type": "baselayer",
-        "format": plan.kind,
+        "format": done.kind,
         "minzoom": done.zooms[0],
         "maxzoom": done.zooms[1],
         "tile_size": excerpt.tile_size[0],
     }
 
 
-def _header(plan: ArchivePlan, numbering: Numbering) -> dict[str, Any]:
+def _header(excerpt: Excerpt, zooms: Sequence[int], kind: str, numbering: Numbering) -> dict[str, Any]:
     """Returns what the header of a PMTiles archive says of its tiles: their kind, and their bounds in
     degrees."""
-    area = next(area for zoom in plan.zooms[::-1] if (area := _area(plan.excerpt, zoom)) is not None)
+    area = next(area for zoom in zooms[::-1] if (area := _area(excerpt, zoom)) is not None)
     (zoom, left, top), (_, right, bottom) = map(numbering.place, area.corners)
     (west, north), (east, south) = _degrees(zoom, left, top), _degrees(zoom, right + 1, bottom + 1)
     edges = {"min_lon": west, "min_lat": south, "max_lon": east, "max_lat": north}
     middle = {"center_lon": (west + east) / 2, "center_lat": (south + north) / 2}
     return {
         "tile_compression": Compression.NONE,
-        "tile_type": _PMTILES[plan.kind],
-        "center_zoom": numbering.deepest + plan.zooms[0],
+        "tile_type": _PMTILES[kind],
+        "center_zoom": numbering.deepest + zooms[0],
         **{f"{name}_e7": round(degree * 1e7) for name, degree in {**edges, **middle}.items()},
     }
 

@@ -8,21 +8,20 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from PIL import Image, ImageDraw, ImageEnhance
+
 from tileharvest.export.mosaic import write_sheet
 from tileharvest.export.target import made_whole
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
-from tileharvest.pictures.changed_tiles import Change, difference_of
 from tileharvest.pictures.composer import composing
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from PIL import Image
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.mosaic import Sheet
@@ -38,11 +37,24 @@ _COLUMNS: Final = 16
 1,000,000."""
 
 
+_FADED: Final = 0.25
+"""The share of its colours that an unchanged place keeps. It keeps twice that share of its contrast."""
+_PAPER: Final = 128
+"""The grey to which unchanged places fade."""
+_SMALLEST_OUTLINED: Final = 3
+"""The least pixels along the edge of a tile that gets an outline. A smaller tile would be nothing but
+outline."""
+_COLOURS: Final = {"new": (0, 200, 60, 255), "gone": (230, 30, 30, 255)}
+"""The colours of the outlines. Changed tiles have no outline: they are the only ones with their own
+colours."""
+
+
 class Difference(NamedTuple):
     """A tile of the deepest zoom that has changed between the two days."""
 
     tile: Tile
-    change: Change
+    change: str
+    """`changed`, `new` or `gone`."""
     before: str | None
     """The name in the store of the image before, or None if there was none."""
     now: str | None
@@ -59,7 +71,8 @@ def differences_in(excerpt: Excerpt, area: TileRange) -> Iterator[Difference]:
     for part in area.slices(MOST_COLUMNS):
         found = differences(excerpt.history, excerpt.layer.id, part, excerpt.first, excerpt.last)
         for tile, (before, now) in sorted(found.items()):
-            yield Difference(tile, Change.between(before, now), before, now)
+            change = "new" if before is None else "gone" if now is None else "changed"
+            yield Difference(tile, change, before, now)
 
 
 def all_differences(excerpt: Excerpt) -> Iterator[Difference]:
@@ -94,7 +107,7 @@ def write_difference(
         return None if past is None or part is None else composer.image(past, part)[0]
 
     def row(area: TileRange) -> Row:
-        cells: dict[Tile, dict[Tile, Change]] = {}
+        cells: dict[Tile, dict[Tile, str]] = {}
         for one in differences_in(excerpt, area.at_zoom(zoom, factor)):
             above = one.tile.ancestor(zoom - sheet.zoom, factor)
             cells.setdefault(above, {})[one.tile] = one.change
@@ -102,14 +115,60 @@ def write_difference(
 
         def draw(tile: Tile) -> Image.Image:
             its = cells.get(tile, {})
-            old = image(days[0], before.get(tile)) if Change.GONE in its.values() else None
-            return difference_of(tile, old, image(days[1], now.get(tile)), its, factor, size)
+            old = image(days[0], before.get(tile)) if "gone" in its.values() else None
+            return _difference_of(tile, old, image(days[1], now.get(tile)), its, factor, size)
 
         return {tile: partial(draw, tile) for tile in {*now, *cells} if tile in area}
 
     with made_whole(path, watch, most_bytes) as target, composing(store) as composer:
         write_sheet(sheet, target, row, background)
     return path.stat().st_size, len(composer.unreadable)
+
+
+def _difference_of(
+    tile: Tile,
+    before: Image.Image | None,
+    now: Image.Image | None,
+    changes: Mapping[Tile, str],
+    factor: int,
+    size: tuple[int, int],
+) -> Image.Image:
+    """Returns the picture of a tile, in RGBA.
+
+    `before` and `now` are the tile's images on both days. `changes` has the tiles within it that have
+    changed, of a deeper zoom or of its own. A place that is gone shows what was there before.
+    """
+    whole = Image.new("RGBA", size) if now is None else _faded(now)
+    draw = ImageDraw.Draw(whole)
+    for cell, change in changes.items():
+        left, top, right, bottom = edges = _edges(tile, cell, factor, size)
+        source = before if change == "gone" else now
+        if source is not None:
+            whole.paste(source.crop(edges), edges[:2])
+        side = min(right - left, bottom - top)
+        if change in _COLOURS and side >= _SMALLEST_OUTLINED:
+            box = left, top, right - 1, bottom - 1
+            draw.rectangle(box, outline=_COLOURS[change], width=max(1, side // 48))
+    return whole
+
+
+def _faded(image: Image.Image) -> Image.Image:
+    """Returns an image of RGBA with faded colours. Its opacity stays."""
+    red, green, blue, opacity = ImageEnhance.Color(image).enhance(_FADED).split()
+    pale = [channel.point(_PALER) for channel in (red, green, blue)]
+    return Image.merge("RGBA", (*pale, opacity))
+
+
+_PALER: Final = [round(_PAPER + (value - _PAPER) * 2 * _FADED) for value in range(256)]
+
+
+def _edges(tile: Tile, cell: Tile, factor: int, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    """Returns left, top, right and bottom of a deeper tile, in pixels of the tile in which it lies."""
+    across = factor ** (cell.zoom - tile.zoom)
+    column, row = cell.column - tile.column * across, cell.row - tile.row * across
+    (width, height), left, top = size, column * size[0] // across, row * size[1] // across
+    right, bottom = (column + 1) * width // across, (row + 1) * height // across
+    return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
 def write_list(excerpt: Excerpt, path: Path, watch: Watch, most_bytes: int | None = None) -> int:
@@ -147,4 +206,4 @@ def _row(excerpt: Excerpt, one: Difference) -> dict[str, Any]:
         if is_on_earth(described, excerpt.map.renderer):
             west, north, east, south = ground.places(described.projection)
             edges = [round(value, 7) for value in (west, latitude_of(north), east, latitude_of(south))]
-    return dict(zip(COLUMNS, (str(one.tile), one.change.value, *edges, one.before, one.now), strict=True))
+    return dict(zip(COLUMNS, (str(one.tile), one.change, *edges, one.before, one.now), strict=True))

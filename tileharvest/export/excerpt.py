@@ -41,21 +41,6 @@ one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The options of a person, as they are written on the command line. None is an option that is not
-    given."""
-
-    layer: str | None = None
-    area: str | None = None
-    day: str | None = None
-    first: str | None = None
-    """The first day of a period. The export begins with the map as it was on that day."""
-    last: str | None = None
-    is_period: bool = False
-    """Whether the export is of a period even if no first and last day are given. Then it is of all days."""
-
-
-@dataclass(frozen=True, slots=True)
 class Excerpt:
     """A part of a layer on a day, or in a period of days."""
 
@@ -149,28 +134,34 @@ class Excerpt:
 def excerpt_of(
     history: History,
     map_name: str,
-    wanted: Wanted,
     named: Mapping[str, NamedArea] | None = None,
+    *,
+    layer: str | None = None,
+    area: str | None = None,
+    day: str | None = None,
+    first: str | None = None,
+    last: str | None = None,
+    is_period: bool = False,
 ) -> Excerpt:
-    """Returns the excerpt of a map that a person wants.
+    """Returns the excerpt of a map that a person wants, by options as they are written on the command line.
 
-    `named` are the map's named areas. Raises HistoryError for a map without a history, and ConfigurationError
-    for a layer, a day or an area that the map does not have.
+    `named` are the map's named areas. Of one day, or of the last one, unless `first` or `last` is given: then
+    the export begins with the map as it was on the first day. If it `is_period`, it is of all days by
+    default. Raises HistoryError for a map without a history, and ConfigurationError for a layer, a day or an
+    area that the map does not have.
     """
-    outline = map_outline(history, map_name)
-    last = day_of(outline, wanted.day or wanted.last)
-    areas = named or {}
-    own = areas[wanted.area].layer if wanted.area is not None and wanted.area in areas else None
-    layer = _layer(outline, wanted.layer or own)
-    is_period = wanted.is_period or wanted.last is not None
-    first = outline.days[0] if is_period else last
-    first = first if wanted.first is None else day_of(outline, wanted.first)
-    if first > last:
-        raise ConfigurationError(f"the first day, {first}, is later than the last, {last}")
-    if not layer.kept_zooms(last):
-        raise ConfigurationError(f"layer '{layer.name}' of map '{map_name}' had no tile yet on {last}")
-    ground = _ground(wanted.area, outline, layer, layer.described(last), areas)
-    return Excerpt(history, outline, layer, ground, first, last)
+    outline, areas = map_outline(history, map_name), named or {}
+    to = day_of(outline, day or last)
+    begin = outline.days[0] if is_period or last is not None else to
+    begin = begin if first is None else day_of(outline, first)
+    if begin > to:
+        raise ConfigurationError(f"the first day, {begin}, is later than the last, {to}")
+    own = areas.get(area or "")
+    chosen = _layer(outline, layer or (own.layer if own else None))
+    if not chosen.kept_zooms(to):
+        raise ConfigurationError(f"layer '{chosen.name}' of map '{map_name}' had no tile yet on {to}")
+    ground = _ground(area, outline, chosen, chosen.described(to), areas)
+    return Excerpt(history, outline, chosen, ground, begin, to)
 
 
 def areas_with_tiles(history: History, layer: LayerOutline, source: int, zoom: int) -> list[TileRange]:

@@ -13,7 +13,7 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
@@ -33,21 +33,6 @@ class Watch(Protocol):
 
     def passed(self, parts: int = 1) -> None:
         """Learns that more parts are done."""
-
-
-@dataclass(slots=True)
-class Awaited:
-    """A watch that shows nothing. Before each part it calls `check`, which raises an error if nobody waits
-    for the export any more."""
-
-    check: Callable[[], None]
-    note: str = ""
-
-    def expects(self, parts: int) -> None:
-        self.check()
-
-    def passed(self, parts: int = 1) -> None:
-        self.check()
 
 
 @dataclass(slots=True)

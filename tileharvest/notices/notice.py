@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import TileHarvestError
-from tileharvest.export.excerpt import Wanted, excerpt_of
-from tileharvest.export.film import FilmStyle, film_of, write_film
-from tileharvest.export.film_file import usual_ending
-from tileharvest.export.target import Awaited
+from tileharvest.export.excerpt import excerpt_of
+from tileharvest.export.film import FilmStyle, film_of, usual_ending, write_film
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.notices.delivery import deliver, in_daemon
@@ -111,6 +109,22 @@ def _cost(history: History, map_name: str, segment: str) -> Cost | None:
     return None
 
 
+class _Deadline:
+    """A watch of a film that nobody waits for after a moment of the monotonic clock."""
+
+    note = ""
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+
+    def expects(self, parts: int) -> None:
+        self.passed(parts)
+
+    def passed(self, parts: int = 1) -> None:
+        if time.monotonic() > self._until:
+            raise TileHarvestError("it takes too long")
+
+
 def _film_of_days(
     open_history: Callable[[], History],
     open_store: Callable[[], TileStore],
@@ -126,55 +140,34 @@ def _film_of_days(
     and for sending. Raises nothing.
     """
     limit = _SHARE * patience
-    until = time.monotonic() + limit
-
-    def check() -> None:
-        if time.monotonic() > until:
-            raise TileHarvestError("it takes too long")
+    watch = _Deadline(time.monotonic() + limit)
 
     def make() -> dict[str, bytes]:
         with open_history() as history:
-            return _film(history, open_store(), report, days, place, check)
+            first = str(max(report.day - timedelta(days=days), map_outline(history, report.map).days[0]))
+            if isinstance(place, tuple):
+                excerpt = excerpt_of(history, report.map, layer=place[0], first=first, last=str(report.day))
+                excerpt = replace(excerpt, ground=Ground.of(place[1], excerpt.layer.factor))
+            else:
+                named, last = {place.name: place}, str(report.day)
+                excerpt = excerpt_of(history, report.map, named, area=place.name, first=first, last=last)
+            path = Path(f"film{usual_ending()}")
+            film = film_of(excerpt, path, FilmStyle(_SIZE, pace=_PACE))
+            # The first harvest shows everything for the first time, so it has no change to film.
+            if len(film.moments) == 1:
+                return {}
+            with tempfile.TemporaryDirectory() as folder:
+                write_film(film, Path(folder) / path, open_store(), watch, _LARGEST_FILM)
+                return {f"{report.map}-{report.day}{path.suffix}": (Path(folder) / path).read_bytes()}
 
     try:
         # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
         return in_daemon(make).result(limit)
-    except TimeoutError:
-        problem = f"it takes more than {limit:.2g} s"
-    except (TileHarvestError, OSError) as error:
-        problem = str(error)
     # Whatever happens, the message is sent, without a film.
     except Exception as error:  # noqa: BLE001
-        problem = type(error).__name__
+        is_known = isinstance(error, (TileHarvestError, OSError))
+        problem = (str(error) if is_known else "") or type(error).__name__
     _logger.warning(
         "the message about map '%s' goes without a film (%s): tileharvest film makes one", report.map, problem
     )
     return {}
-
-
-def _film(
-    history: History,
-    store: TileStore,
-    report: Report,
-    days: int,
-    place: tuple[str, TileRange] | NamedArea,
-    check: Callable[[], None],
-) -> dict[str, bytes]:
-    first = max(report.day - timedelta(days=days), map_outline(history, report.map).days[0])
-    period = Wanted(first=str(first), last=str(report.day))
-    if isinstance(place, tuple):
-        layer, view = place
-        excerpt = excerpt_of(history, report.map, replace(period, layer=layer))
-        excerpt = replace(excerpt, ground=Ground.of(view, excerpt.layer.factor))
-    else:
-        excerpt = excerpt_of(history, report.map, replace(period, area=place.name), {place.name: place})
-    path = Path(f"film{usual_ending()}")
-    film = film_of(excerpt, path, FilmStyle(_SIZE, pace=_PACE))
-    # The first harvest shows everything for the first time, so it has no change to film.
-    if len(film.moments) == 1:
-        return {}
-    check()
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / path
-        write_film(film, target, store, Awaited(check), _LARGEST_FILM)
-        return {f"{report.map}-{report.day}{path.suffix}": target.read_bytes()}

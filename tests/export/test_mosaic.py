@@ -15,10 +15,10 @@ from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.export import picture_file
+from tileharvest.export import mosaic
 from tileharvest.export.excerpt import excerpt_of
 from tileharvest.export.mosaic import sheet_of, write_mosaic
-from tileharvest.export.picture_file import on_ground
+from tileharvest.pictures.pixels import on_ground
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_a_picture_that_is_larger_than_memory_has_the_same_pixels(
 ) -> None:
     """As if memory had room for a thousand pixels. JPEG loses as much whoever writes it."""
     small, _ = made(world, history, tmp_path / "a" / f"map.{ending}", FIRST)
-    monkeypatch.setattr(picture_file, "IN_MEMORY", 1000)
+    monkeypatch.setattr(mosaic, "IN_MEMORY", 1000)
     large, _ = made(world, history, tmp_path / "b" / f"map.{ending}", FIRST)
     assert (large.mode, large.size) == (small.mode, small.size)
     if ending == "jpg":
@@ -127,7 +127,7 @@ def test_a_picture_that_is_larger_than_memory_has_the_same_pixels(
 def test_without_pyvips_a_picture_that_is_larger_than_memory_is_refused(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(picture_file, "IN_MEMORY", 1000)
+    monkeypatch.setattr(mosaic, "IN_MEMORY", 1000)
     monkeypatch.setitem(sys.modules, "pyvips", None)
     excerpt = excerpt_of(history, MAP)
     words = r"1,000 pixels need pyvips: pip install 'pyvips\[binary"
@@ -135,9 +135,7 @@ def test_without_pyvips_a_picture_that_is_larger_than_memory_is_refused(
         sheet_of(excerpt, Path("map.png"), 0, None)
     sheet = sheet_of(excerpt, Path("map.png"), None, None)
     assert sheet.zoom == -1
-    assert (
-        "zoom -1: 16 x 16 pixels of 15 images; zoom 0 has 32 x 32 pixels, and more than" in sheet.in_words()
-    )
+    assert "zoom -1: 16 x 16 pixels; zoom 0 has 32 x 32 pixels, and more than" in sheet.in_words()
 
 
 def test_a_full_disk_and_too_large_a_file_leave_the_picture_from_before(

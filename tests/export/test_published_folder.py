@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import json
 from base64 import b64decode
@@ -16,7 +17,7 @@ from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder, published_lists
 from tileharvest.export.excerpt import excerpt_of
-from tileharvest.export.published_folder import Layers, Published, held
+from tileharvest.export.published_folder import MARK, Layers, Published
 from tileharvest.export.published_lists import published_zooms
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -100,10 +101,12 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
     assert files(theirs) == {"images/mine.png": b"mine"}
     ours = tmp_path / "ours"
     publish(small, ours)
-    for mark, words in ((b'{"map": "nether"}', "map 'nether'"), (b"else", "something else")):
+    for mark in (b'{"map": "nether"}', b"else"):
         (tmp_path / "other").mkdir(exist_ok=True)
         (tmp_path / "other" / "tileharvest.json").write_bytes(mark)
-        with pytest.raises(ConfigurationError, match=f"holds {words}; nothing was written"):
+        with pytest.raises(
+            ConfigurationError, match=r"holds another map, which .* names; nothing was written"
+        ):
             publish(small, tmp_path / "other")
     for name in ("CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"):
         (ours / name).parent.mkdir(parents=True, exist_ok=True)
@@ -117,11 +120,10 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
 def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path) -> None:
     publish(small, tmp_path / "out")
     before = files(tmp_path / "out")
-    with (
-        held(tmp_path / "out"),
-        pytest.raises(TileHarvestError, match=r"another .* publish is at work there; this one has written"),
-    ):
-        publish(small, tmp_path / "out", days=1)
+    with (tmp_path / "out" / MARK).open("ab") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        with pytest.raises(TileHarvestError, match=r"another .* publish is at work there; this one has"):
+            publish(small, tmp_path / "out", days=1)
     assert files(tmp_path / "out") == before
     publish(small, tmp_path / "out", days=1)
 

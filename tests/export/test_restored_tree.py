@@ -17,10 +17,10 @@ from tests.history.making import put_empty_history
 from tests.importers.imports import Imports
 from tests.servers.published import published
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.export.picture_file import on_ground
 from tileharvest.export.restored_tree import PastSite, Restored, restore
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.description import MapDescription
+from tileharvest.pictures.pixels import on_ground
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -28,7 +28,7 @@ class Command(ExportCommand, ScrapyCommand):
 
     def answer(self, opts: Namespace) -> None:
         from tileharvest.export.difference import LISTS, all_differences, write_difference, write_list
-        from tileharvest.export.picture_file import format_of
+        from tileharvest.export.mosaic import format_of
         from tileharvest.store.settings import open_store
 
         opts.first, opts.last = opts.day1, opts.day2

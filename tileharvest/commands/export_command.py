@@ -117,7 +117,7 @@ class ExportCommand(ProjectCommand):
         """Returns the picture that the options ask for, and its background. Raises TileHarvestError for a
         picture that cannot be made."""
         from tileharvest.export.mosaic import sheet_of
-        from tileharvest.export.picture_file import background_of
+        from tileharvest.pictures.pixels import background_of
 
         if opts.max_pixels is not None and opts.max_pixels < 1:
             raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")

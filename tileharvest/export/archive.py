@@ -22,11 +22,10 @@ from pmtiles.writer import Writer
 
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, printable, program
 from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_between
-from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import made_whole
 from tileharvest.history.recorded_versions import reach
 from tileharvest.pictures.composer import composing
-from tileharvest.pictures.pixels import UNREADABLE, picture_of
+from tileharvest.pictures.pixels import UNREADABLE, background_of, on_ground, picture_of
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.xyz import is_on_earth
 from tileharvest.tiles.grid import Tile, TileRange, least_depth

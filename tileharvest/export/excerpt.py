@@ -118,13 +118,6 @@ class Excerpt:
             self._extents[source, area] = TileRange.covering(corners) if corners else None
         return self._extents[source, area]
 
-    def images(self, zoom: int, area: TileRange) -> int:
-        """Returns the number of images of the last day of which a picture of this zoom is made."""
-        source = self.layer.source_zoom(zoom, self.last)
-        assert source is not None
-        found = reach(self.history, self.layer.id, area.at_zoom(source, self.layer.factor), self.last)
-        return found.tiles if found else 0
-
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""
         when = f"{self.last}" if self.first == self.last else f"{self.first} to {self.last}"

@@ -1,32 +1,104 @@
-"""A mosaic: an excerpt of a map as one picture."""
+"""A mosaic: an excerpt of a map as one picture, and how Pillow and pyvips write it."""
 
 from __future__ import annotations
 
+import errno
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from importlib.util import find_spec
+from tempfile import NamedTemporaryFile
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tileharvest.errors import ConfigurationError, counted
+from PIL import Image as Pillow
+
+from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import nothing_there
-from tileharvest.export.picture_file import USUAL_MOST_PIXELS, format_of, write_picture
 from tileharvest.export.target import made_whole
 from tileharvest.pictures.bands import PixelBox, bands
 from tileharvest.pictures.composer import composing
+from tileharvest.pictures.pixels import background as background_in
+from tileharvest.pictures.pixels import on_ground
 from tileharvest.pictures.threads import drawing_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from PIL import Image as Pillow
+    from typing import IO
 
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.picture_file import PictureFormat
     from tileharvest.export.target import GrowingFile, Watch
     from tileharvest.pictures.bands import Row
     from tileharvest.pictures.composer import Composition
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import TileRange
+
+
+_USUAL_MOST_PIXELS: Final = 1_000_000_000
+"""The most pixels of a picture for which nobody gives a zoom or a number: 82 x 82 tiles of 384."""
+IN_MEMORY: Final = 40_000_000
+"""The most pixels of a picture that Pillow writes: they take 160 MB of memory. A larger PNG, JPEG or TIFF
+needs pyvips."""
+_MOST_KEPT: Final = 6_000_000
+"""The most pixels of a WebP that is packed with the usual method in 300 MB of memory, even of noise."""
+_LOOK: Final = 0.2
+"""Seconds between two looks at a file that pyvips writes."""
+
+
+class PictureFormat(NamedTuple):
+    """A format of pictures."""
+
+    name: str
+    """Pillow's name of the format."""
+    longest: int
+    """The most pixels along an edge."""
+    most_pixels: int | None
+    """The most pixels that can be packed in 300 MB of memory, or None for a format that pyvips writes."""
+    is_opaque: bool
+    quality: int | None = None
+    """The quality if none is asked for, of a format with loss."""
+
+    def misfit(self, width: int, height: int, most_pixels: int | None) -> str | None:
+        """Returns why a picture of this size cannot be made, or None if it can."""
+        pixels = width * height
+        if max(width, height) > self.longest:
+            return f"{self.name} ends at {self.longest:,} pixels"
+        if self.most_pixels is not None and pixels > self.most_pixels:
+            return f"{self.name} is packed in memory as a whole, and ends at {self.most_pixels:,} pixels here"
+        if most_pixels is not None and pixels > most_pixels:
+            return f"--max-pixels allows {most_pixels:,}"
+        if pixels > IN_MEMORY and find_spec("pyvips") is None:
+            return f"more than {IN_MEMORY:,} pixels need pyvips: pip install 'pyvips[binary]'"
+        return None
+
+
+_WIDEST: Final = 4_000_000
+"""The most pixels along an edge of a picture that is larger than memory. A band has at least one line."""
+_PNG: Final = PictureFormat("PNG", _WIDEST, None, is_opaque=False)
+_JPEG: Final = PictureFormat("JPEG", 65_535, None, is_opaque=True, quality=90)
+_TIFF: Final = PictureFormat("TIFF", _WIDEST, None, is_opaque=False)
+FORMATS: Final = {
+    ".png": _PNG,
+    ".jpg": _JPEG,
+    ".jpeg": _JPEG,
+    # Pillow's encoder takes 8 to 10 bytes for a pixel.
+    ".webp": PictureFormat("WEBP", 16_383, 16_000_000, is_opaque=True, quality=90),
+    # Pillow's encoder takes 22 bytes for a pixel, and 27 for one of noise.
+    ".avif": PictureFormat("AVIF", 65_535, 6_000_000, is_opaque=True, quality=75),
+    ".tif": _TIFF,
+    ".tiff": _TIFF,
+}
+"""The formats by the ending of a file's name, in small letters."""
+
+
+def format_of(path: Path) -> PictureFormat:
+    """Returns the format that the name's ending says. Raises ConfigurationError for any other ending."""
+    found = FORMATS.get(path.suffix.lower())
+    if found is None:
+        raise ConfigurationError(
+            f"{path.name} is not a name for a picture: end it with {', '.join(FORMATS)}; nothing was made"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +109,14 @@ class Sheet:
     zoom: int
     box: PixelBox
     format: PictureFormat
-    images: int
-    """The number of images that the picture is made of."""
     misfit: str
     """The reason why the picture is not of a deeper zoom, or an empty text."""
 
     def in_words(self) -> str:
         """Returns a line about the picture that will be made."""
         return (
-            f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels of"
-            f" {counted(self.images, 'image')}{self.misfit and f'; {self.misfit}'}"
+            f"{self.excerpt.in_words()}, zoom {self.zoom}: {self.box.width:,} x {self.box.height:,} pixels"
+            f"{self.misfit and f'; {self.misfit}'}"
         )
 
     def as_plain(self) -> dict[str, Any]:
@@ -58,7 +128,6 @@ class Sheet:
             "zoom": self.zoom,
             "width": self.box.width,
             "height": self.box.height,
-            "images": self.images,
         }
 
 
@@ -69,7 +138,7 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
     that fits.
     """
     chosen = format_of(path)
-    most = USUAL_MOST_PIXELS if zoom is None and most_pixels is None else most_pixels
+    most = _USUAL_MOST_PIXELS if zoom is None and most_pixels is None else most_pixels
     why = ""
     for candidate in excerpt.zooms():
         if zoom is not None and candidate > zoom:
@@ -83,9 +152,7 @@ def sheet_of(excerpt: Excerpt, path: Path, zoom: int | None, most_pixels: int | 
                 raise ConfigurationError(
                     f"{why}; nothing was made; --zoom {candidate} fits: {box.width:,} x {box.height:,}"
                 )
-            # A difference also shows tiles that were there only on the first day.
-            images = excerpt.images(candidate, box.tiles(candidate, excerpt.tile_size))
-            return Sheet(excerpt, candidate, box, chosen, images, why)
+            return Sheet(excerpt, candidate, box, chosen, why)
         why = why or f"zoom {candidate} has {box.width:,} x {box.height:,} pixels, and {found}"
     if why:
         raise ConfigurationError(f"{why}; nothing was made; no zoom fits: choose a smaller --area")
@@ -128,7 +195,8 @@ def write_sheet(
     background: tuple[int, int, int] | None,
     quality: int | None = None,
 ) -> None:
-    """Writes a picture whose rows of tiles are drawn by `row`. Raises what `write_picture` raises."""
+    """Writes a picture whose rows of tiles are drawn by `row`. Raises OSError if the file cannot be
+    written, TileHarvestError, and what the rows raise."""
     begun: set[int] = set()
 
     def watched(area: TileRange) -> Row:
@@ -139,4 +207,88 @@ def write_sheet(
     target.watch.expects(len(sheet.box.tiles(sheet.zoom, sheet.excerpt.tile_size).rows))
     with drawing_threads() as pool:
         drawn = bands(sheet.box, sheet.zoom, sheet.excerpt.tile_size, watched, pool)
-        write_picture(target, (sheet.box.width, sheet.box.height), drawn, background, quality)
+        _write_picture(target, (sheet.box.width, sheet.box.height), drawn, background, quality)
+
+
+def _write_picture(
+    target: GrowingFile,
+    size: tuple[int, int],
+    bands: Iterator[Pillow.Image],
+    ground: tuple[int, int, int] | None = None,
+    quality: int | None = None,
+) -> None:
+    """Writes bands of RGBA, from top to bottom, as a picture in the format that the file's name says.
+
+    Without a `ground`, a colour behind the bands, the picture is as transparent as the bands, if its format
+    allows that. Raises OSError if the file cannot be written, TileHarvestError, and what the bands raise.
+    """
+    chosen = format_of(target.target)
+    if chosen.is_opaque or ground is not None:
+        bands = map(partial(on_ground, ground=ground or background_in(None)), bands)
+    quality = quality or chosen.quality
+    if size[0] * size[1] > IN_MEMORY:
+        _write_large(target, chosen, size, bands, quality)
+        return
+    whole, top = None, 0
+    for band in bands:
+        whole = whole or Pillow.new(band.mode, size)
+        whole.paste(band, (0, top))
+        top += band.height
+    assert whole is not None
+    more: dict[str, int | str | None] = {} if quality is None else {"quality": quality}
+    if chosen.name == "AVIF":
+        # Speed 8 takes a tenth of the time of the usual 6, and a tenth more bytes.
+        more["speed"] = 8
+    elif chosen.name == "WEBP" and size[0] * size[1] > _MOST_KEPT:
+        # The usual method 4 keeps symbols in memory, 25 bytes for a pixel of noise. Method 0 takes 8, and a
+        # fifth more bytes.
+        more["method"] = 0
+    elif chosen.name == "TIFF":
+        more["compression"] = "tiff_adobe_deflate"
+    whole.save(target.file, chosen.name, **more)
+
+
+def _write_large(
+    target: GrowingFile,
+    chosen: PictureFormat,
+    size: tuple[int, int],
+    bands: Iterator[Pillow.Image],
+    quality: int | None,
+) -> None:
+    """Writes a picture that may be larger than memory: first its pixels, beside the target, of which pyvips
+    then makes the file."""
+    import pyvips  # noqa: PLC0415 - an extra, loaded where it is used
+
+    with NamedTemporaryFile(dir=target.target.parent, prefix=f".{target.target.name}.") as pixels:
+        channels = _write_pixels(pixels, bands)
+        image = pyvips.Image.rawload(pixels.name, *size, channels).copy(interpretation="srgb")
+        # A file of tiles and deflate is at most as long as its pixels.
+        is_big = size[0] * size[1] * channels >= 1 << 32
+        save = {
+            "PNG": partial(image.pngsave, compression=1, filter="sub"),
+            "JPEG": partial(image.jpegsave, Q=quality, subsample_mode="on"),
+            "TIFF": partial(image.tiffsave, compression="deflate", predictor="horizontal", bigtiff=is_big),
+        }[chosen.name]
+        with ThreadPoolExecutor(1, "picture") as thread:
+            saving = thread.submit(save, target.file.name)
+            try:
+                # A signal interrupts this thread, and not pyvips.
+                while wait([saving], _LOOK).not_done:
+                    target.passed(0)
+                saving.result()
+            except pyvips.Error as error:
+                is_full = "No space left" in str(error) or "File too large" in str(error)
+                raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
+            except BaseException:
+                image.set_kill(True)
+                raise
+
+
+def _write_pixels(file: IO[bytes], bands: Iterator[Pillow.Image]) -> int:
+    """Writes the pixels of all bands. Returns the number of their channels."""
+    channels = 0
+    for band in bands:
+        file.write(band.tobytes())
+        channels = len(band.getbands())
+    file.flush()
+    return channels

@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import shutil
-from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -22,10 +21,9 @@ from tileharvest.pictures.threads import open_threads
 from tileharvest.store.files import file_system_of, sync
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Executor, Future
+    from collections.abc import Iterator, Mapping, Sequence
+    from concurrent.futures import Executor
     from pathlib import Path
-    from typing import BinaryIO
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import Watch
@@ -45,7 +43,7 @@ _NOT_PUBLISHED: Final = (
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
 _WAITING: Final = 64
-"""The most images that wait for a thread."""
+"""The images that are written together."""
 _OURS: Final = re.compile(
     r"images/[0-9a-f]{2}/(?P<image>[0-9a-f]{16})\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/(?P<list>[0-9a-f]{16})\.js"
     r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16}\.[a-z]+\.unfinished"
@@ -87,7 +85,58 @@ def publish(
     also holds new files that nothing names yet. Files that the new index no longer names are removed at the
     end. Raises TileHarvestError, whose message says what of the map is there.
     """
-    return _Publication(folder, store).publish(layers, described, watch)
+    with writing_to(folder, *_NOT_PUBLISHED), _taken(folder, layers[0][0].map.name):
+        publication, files = _Publication(folder, store), published_files()
+        watch.expects(sum(block_count(excerpt, zooms) for excerpt, zooms in layers))
+        with file_system_of(str(folder)) as file_system:
+            with open_threads(_AT_ONCE, "publish") as pool:
+                name = publication.write_data(layers, described, watch, pool)
+            for path, body in files.items():
+                publication.write_new(path, body)
+            # All files that the index names must be on the disk before the index is.
+            sync(publication.unsynced, file_system)
+        publication.write(NO_JEKYLL, b"")
+        publication.write(INDEX, index_page(files, name))
+        # What stays behind because of an error or a signal is removed when somebody publishes again.
+        with suppress(OSError, TileHarvestError):
+            publication.sweep(next(iter(files)).split("/")[1])
+        return publication.published
+
+
+@contextmanager
+def _taken(folder: Path, map_name: str) -> Iterator[None]:
+    """Makes the folder ours, and locks it until the block ends: nobody else can publish into it meanwhile.
+
+    Raises ConfigurationError for a folder with other files or of another map, TileHarvestError if somebody
+    else has locked it, and OSError.
+    """
+    mark, its = folder / MARK, msgspec.json.encode({"map": map_name})
+    if folder.exists() and not mark.is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigurationError(
+            f"{folder} holds files that were not published here; nothing was written: name a folder that is"
+            " not there, or is empty"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with mark.open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise TileHarvestError(
+                f"{folder}: another {program()} publish is at work there; this one has written nothing: try"
+                " again when that has ended"
+            ) from error
+        file.seek(0)
+        there = file.read()
+        # An empty mark is of a run that was stopped before it wrote anything else.
+        if there not in (b"", its):
+            raise ConfigurationError(
+                f"{folder} holds another map, which {MARK} names; nothing was written: publish each map into"
+                " a folder of its own"
+            )
+        if not there:
+            file.write(its)
+            file.flush()
+        yield
 
 
 class _Publication:
@@ -101,83 +150,28 @@ class _Publication:
         """The names of the images. As numbers a million of them take 60 MB."""
         self._made: set[str] = set()
         """The folders that are there."""
-        self._unsynced: list[str] = []
-        self._published = Published()
+        self.unsynced: list[str] = []
+        self.published = Published()
 
-    def publish(self, layers: Layers, described: Mapping[str, Any], watch: Watch) -> Published:
-        with writing_to(self._folder, *_NOT_PUBLISHED), self._taken(layers[0][0].map.name):
-            files = published_files()
-            watch.expects(sum(block_count(excerpt, zooms) for excerpt, zooms in layers))
-            with file_system_of(str(self._folder)) as file_system:
-                with open_threads(_AT_ONCE, "publish") as pool:
-                    name = self._write_data(layers, described, watch, pool)
-                self._published.images, self._published.lists = len(self._images), len(self._lists)
-                for path, body in files.items():
-                    self._write_new(path, body)
-                # All files that the index names must be on the disk before the index is.
-                sync(self._unsynced, file_system)
-            self._write(NO_JEKYLL, b"")
-            index = index_page(files, name)
-            try:
-                self._write(INDEX, index)
-                self._sweep(next(iter(files)).split("/")[1])
-            except (OSError, TileHarvestError) as error:
-                if (self._folder / INDEX).read_bytes() != index:
-                    raise
-                why = (error.strerror or str(error)) if isinstance(error, OSError) else "stopped"
-                raise TileHarvestError(
-                    f"{self._folder} was published and works, but files that nothing names any more are left"
-                    f" there: {why}; to publish again removes them"
-                ) from error
-        return self._published
-
-    @contextmanager
-    def _taken(self, map_name: str) -> Iterator[None]:
-        """Makes the folder ours, and holds it until the block ends. Raises ConfigurationError for a folder
-        with other files."""
-        folder, mark = self._folder, self._folder / MARK
-        if folder.exists() and not folder.is_dir():
-            raise ConfigurationError(f"{folder} is not a folder; nothing was written")
-        if folder.is_dir() and not mark.is_file() and any(folder.iterdir()):
-            raise ConfigurationError(
-                f"{folder} holds files that were not published here; nothing was written: name a folder"
-                " that is not there, or is empty"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        with held(folder) as file:
-            mark_there = file.read()
-            there = _map_in(mark_there)
-            if mark_there and there != map_name:
-                holds = "something else" if there is None else f"map '{there}'"
-                raise ConfigurationError(
-                    f"{folder} holds {holds}; nothing was written: publish each map into a folder of its own"
-                )
-            if not mark_there:
-                # The folder is new, or an earlier run was stopped before it wrote anything else.
-                file.write(msgspec.json.encode({"map": map_name}))
-                file.flush()
-            yield
-
-    def _write_data(self, layers: Layers, described: Mapping[str, Any], watch: Watch, pool: Executor) -> str:
+    def write_data(self, layers: Layers, described: Mapping[str, Any], watch: Watch, pool: Executor) -> str:
+        """Writes all images and lists. Returns the name of the list that names all others."""
         excerpt, _ = layers[0]
         every = [day for day in excerpt.map.days if day <= excerpt.last]
-        waiting: set[Future[None]] = set()
+        waiting: list[str] = []
 
-        def finish(done: Iterable[Future[None]]) -> None:
-            for one in done:
-                waiting.discard(one)
-                one.result()
+        def write_waiting() -> None:
+            for _ in pool.map(self._write_image, waiting):
+                pass
+            waiting.clear()
 
         def name_image(sha1: str, extension: str) -> None:
             number, name = int(sha1[:NAMED], 16), f"{sha1}.{extension}"
-            if number in self._images:
-                return
-            self._images.add(number)
-            if self._is_there(_image_path(name)):
-                return
-            if len(waiting) >= _WAITING:
-                finish(wait(waiting, return_when=FIRST_COMPLETED).done)
-            waiting.add(pool.submit(self._write_image, name))
+            if number not in self._images:
+                self._images.add(number)
+                if not self._is_there(_image_path(name)):
+                    waiting.append(name)
+                if len(waiting) >= _WAITING:
+                    write_waiting()
 
         lists = PublishedLists(every, self._write_list, name_image)
         made, plain_layers = {}, []
@@ -186,10 +180,9 @@ class _Publication:
             made[name] = lists.layer(one, zooms, watch)
             kept = {zoom: first for zoom, first in plain["zooms"].items() if zoom in made[name]["zooms"]}
             plain_layers.append({**plain, "zooms": kept})
-        finish(list(waiting))
-        self._published.layers = list(made)
+        write_waiting()
         shown = [day for day in every if day >= excerpt.first]
-        return self._write_list(
+        name = self._write_list(
             {
                 "map": {
                     **described,
@@ -202,24 +195,27 @@ class _Publication:
                 "layers": made,
             }
         )
+        self.published.layers = list(made)
+        self.published.images, self.published.lists = len(self._images), len(self._lists)
+        return name
 
     # --------------------------------------------------------------------------------------- files
 
     def _write_list(self, value: object) -> str:
         name, script = list_named(value)
         self._lists.add(name)
-        if self._write_new(f"lists/{name[:2]}/{name}.js", script):
-            self._published.new_lists += 1
+        if self.write_new(f"lists/{name[:2]}/{name}.js", script):
+            self.published.new_lists += 1
         return name
 
     def _write_image(self, name: str) -> None:
         try:
             body = picture_of(self._store.named(name))
         except UNREADABLE:
-            self._published.missing += 1
+            self.published.missing += 1
             return
-        self._write(_image_path(name), body)
-        self._published.new_images += 1
+        self.write(_image_path(name), body)
+        self.published.new_images += 1
 
     def _path(self, path: str) -> str:
         # A text and no Path: to make a Path takes as long as to write a list.
@@ -234,14 +230,14 @@ class _Publication:
             return False
         return there > 0 if size is None else there == size
 
-    def _write_new(self, path: str, body: bytes) -> bool:
+    def write_new(self, path: str, body: bytes) -> bool:
         if self._is_there(path, len(body)):
             return False
-        self._write(path, body, is_synced=False)
-        self._unsynced.append(self._path(path))
+        self.write(path, body, is_synced=False)
+        self.unsynced.append(self._path(path))
         return True
 
-    def _write(self, path: str, body: bytes, *, is_synced: bool = True) -> None:
+    def write(self, path: str, body: bytes, *, is_synced: bool = True) -> None:
         target = self._path(path)
         folder, name = os.path.split(target)
         if folder not in self._made:
@@ -259,9 +255,9 @@ class _Publication:
             with suppress(OSError):
                 os.unlink(beside)
             raise
-        self._published.bytes += len(body)
+        self.published.bytes += len(body)
 
-    def _sweep(self, page: str) -> None:
+    def sweep(self, page: str) -> None:
         """Removes the files of ours that nothing names. `page` is the name of the folder of the page."""
         for path in self._folder.glob("*/??/*"):
             found = _OURS.fullmatch(path.relative_to(self._folder).as_posix())
@@ -269,42 +265,14 @@ class _Publication:
                 continue
             if found["image"] is None or int(found["image"], 16) not in self._images:
                 path.unlink()
-                self._published.removed += 1
+                self.published.removed += 1
         for path in (self._folder / "page").iterdir():
             if _PAGE.fullmatch(path.name) and path.name != page:
                 shutil.rmtree(path)
-                self._published.removed += 1
-
-
-@contextmanager
-def held(folder: Path) -> Iterator[BinaryIO]:
-    """Opens the mark of a folder, and locks it: nobody else can publish into the folder until the
-    block ends.
-
-    Raises TileHarvestError if somebody else has locked it, and OSError.
-    """
-    with (folder / MARK).open("a+b") as mark:
-        try:
-            fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise TileHarvestError(
-                f"{folder}: another {program()} publish is at work there; this one has written nothing: try"
-                " again when that has ended"
-            ) from error
-        mark.seek(0)
-        yield mark
+                self.published.removed += 1
 
 
 def _image_path(name: str) -> str:
     """Returns the path of an image with this name in the store."""
     sha1, _, extension = name.partition(".")
     return f"images/{sha1[:2]}/{sha1[:NAMED]}.{extension}"
-
-
-def _map_in(mark: bytes) -> str | None:
-    """Returns the name of the map in the content of a mark, or None if it is not a mark."""
-    try:
-        found = msgspec.json.decode(mark)
-    except msgspec.DecodeError:
-        return None
-    return found.get("map") if isinstance(found, dict) else None

@@ -19,12 +19,11 @@ from PIL import Image
 
 from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
 from tileharvest.export.excerpt import areas_with_tiles
-from tileharvest.export.picture_file import background_of, on_ground
 from tileharvest.export.target import writing_to
 from tileharvest.history.recorded_versions import present_versions, reach
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.pixels import UNREADABLE, decoded
+from tileharvest.pictures.pixels import UNREADABLE, background_of, decoded, on_ground
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.registry import probe

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from PIL import Image as Pillow
 from PIL import ImageColor
 
-from tileharvest.errors import StoreError
+from tileharvest.errors import ConfigurationError, StoreError
 from tileharvest.tiles.images import opened
 
 if TYPE_CHECKING:
@@ -84,6 +84,30 @@ def background(css: str | None) -> tuple[int, int, int]:
     except ValueError:
         return BACKGROUND
     return red, green, blue
+
+
+def background_of(said: str | None, described: str | None) -> tuple[int, int, int]:
+    """Returns the colour where a map shows nothing: the colour that a person has `said`, or else the colour
+    that the site describes.
+
+    Raises ConfigurationError if a person has said something else.
+    """
+    if said is None:
+        return background(described)
+    try:
+        red, green, blue, *_ = ImageColor.getrgb(said)
+    except ValueError:
+        raise ConfigurationError(
+            f"--background {said} cannot be read as a colour: write it as '#1a1a1a' or black"
+        ) from None
+    return red, green, blue
+
+
+def on_ground(image: Pillow.Image, ground: tuple[int, int, int]) -> Pillow.Image:
+    """Returns an image of RGBA on a ground of this colour, in RGB."""
+    whole = Pillow.new("RGB", image.size, ground)
+    whole.paste(image, mask=image)
+    return whole
 
 
 def picture_of(body: bytes) -> bytes:

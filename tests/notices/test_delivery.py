@@ -45,7 +45,7 @@ def logged() -> Iterator[io.StringIO]:
 
 def test_a_message_arrives_whole_with_its_picture(received: Receiver) -> None:
     target = Target(received.address("/in", f"me:{SECRET}"))
-    assert deliver([target], MESSAGE, {"change.jpg": PICTURE}, LONG) == []
+    assert deliver([target], MESSAGE, PICTURE, LONG) == []
     (posted,) = received.posted
     assert (posted.path, posted.title, posted.body.strip("\n")) == (
         "/in",
@@ -68,7 +68,7 @@ def test_those_who_do_not_take_it_are_told_of_and_no_secret_is(
         Target(SECRET),
         Target(received.address(f"/{SECRET}")),
     ]
-    missed = deliver(targets, MESSAGE, {}, LONG)
+    missed = deliver(targets, MESSAGE, None, LONG)
     unknown = "Apprise does not understand the address"
     assert missed == [
         "json://... (it answered 500)",
@@ -85,7 +85,7 @@ def test_those_who_do_not_take_it_are_told_of_and_no_secret_is(
 
 def test_what_hangs_does_not_hold_up_the_end_of_the_process(received: Receiver) -> None:
     before = set(threading.enumerate())
-    deliver([Target(received.address("/hang"))], MESSAGE, {}, 0.2)
+    deliver([Target(received.address("/hang"))], MESSAGE, None, 0.2)
     left = [thread for thread in threading.enumerate() if thread not in before]
     assert "notice" in {thread.name for thread in left}
     assert all(thread.daemon for thread in left), "Python waits for the others"

@@ -14,7 +14,7 @@ from tileharvest.errors import (
 )
 from tileharvest.history.costs import Cost
 from tileharvest.notices.message import Report, compose, is_wanted
-from tileharvest.notices.places import ChangedPlace
+from tileharvest.notices.notice import ChangedPlace
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 

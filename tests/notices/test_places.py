@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, NIGHT_LAYER, SECOND, World, picture, square
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.notices.places import changed_places, covering, view_around
+from tileharvest.notices.notice import changed_places, covering, view_around
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from tileharvest.notices.places import ChangedPlace
+    from tileharvest.notices.notice import ChangedPlace
 
 SIDE: Final = 40
 """Tiles across the world: blocks of 8 on both sides of both axes, whole ones and parts."""

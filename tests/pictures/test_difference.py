@@ -23,7 +23,7 @@ from tests.viewer.building import (
 )
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.notices.places import changed_places
+from tileharvest.notices.notice import changed_places
 from tileharvest.pictures.scenes import change_picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer

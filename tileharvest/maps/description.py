@@ -6,7 +6,6 @@ A map's name is the name of its entry. It stays when the site moves or renames i
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
@@ -58,7 +57,6 @@ EXAMPLES: Final = {
     "notify": 'notify = ["mailto://${MAIL_USER}:${MAIL_PASSWORD}@example.net"]',
     "on": 'on = ["change", "failure"]',
     "areas": 'areas = ["my base"]',
-    "notify_film": 'notify_film = "7d"',
     "viewer": 'viewer = "http://127.0.0.1:8000/"',
     "walk": 'walk = "auto"',
     "audit": "audit = 0.02",
@@ -202,9 +200,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The occasions of a message: `change`, `failure`, `always`."""
     areas: tuple[str, ...] = ()
     """The named areas whose changes are an occasion `change`. Empty means the whole map."""
-    notify_film: str | None = None
-    """The length of a period, such as `7d`. The first message about a change in each period brings a film of
-    so many days."""
     viewer: str = ""
     """The address of the viewer, for links in messages."""
     walk: Literal["auto", "full", "pruned"] = "auto"
@@ -257,11 +252,6 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     def repository(self) -> GitEntry | None:
         """The repository through which the map is published. None if the entry names none."""
         return GitEntry(url=self.git) if isinstance(self.git, str) else self.git
-
-    @property
-    def film_days(self) -> int:
-        """The days of `notify_film`. 0 if the entry has none."""
-        return 0 if self.notify_film is None else _whole_days(self.notify_film)
 
     @property
     def gap(self) -> Delay | None:
@@ -339,13 +329,6 @@ def _gap_of(delay: float | tuple[float, float] | None, rate: float | None) -> De
     return None if not said else said[0].at_least(said[-1])
 
 
-def _whole_days(text: str) -> int:
-    length = Interval.parse(text)
-    if length.length % timedelta(days=1):
-        raise ValueError(f"{length} are not whole days: write for example 7d")
-    return length.length.days
-
-
 def _hours(said: str | tuple[str, ...]) -> tuple[QuietHours, ...]:
     return tuple(QuietHours.parse(one) for one in ((said,) if isinstance(said, str) else said))
 
@@ -365,7 +348,6 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "quiet_rate": parse_rate,
     "max_tile_bytes": parse_size,
     "min_free": parse_size,
-    "notify_film": _whole_days,
     "viewer": lambda address: address and _read_page(address),
     "every": lambda text: text == AUTO or Interval.parse(text),
     "every_min": Interval.parse,

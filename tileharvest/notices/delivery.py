@@ -33,7 +33,6 @@ _TALKATIVE: Final = ("apprise", "charset_normalizer", "oauthlib", "requests", "r
 _STATUS: Final = re.compile(r"\berror=(\d{3})\b")
 """The end of each log line of Apprise's services about an answer."""
 _UNANSWERED: Final = re.compile(r"\b(connection|socket)\b.*\berror\b", re.IGNORECASE)
-_KINDS: Final = {"jpg": "image/jpeg", "mp4": "video/mp4", "webp": "image/webp"}
 _SECRET: Final = re.compile(r"\$\{(?P<file>file:)?(?P<name>[^{}]+)\}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=://)", re.ASCII)
 
@@ -117,18 +116,15 @@ def in_daemon(work: Callable[[], Result]) -> Future[Result]:
     return done
 
 
-def deliver(
-    targets: Sequence[Target], message: Message, files: Mapping[str, bytes], patience: float
-) -> list[str]:
+def deliver(targets: Sequence[Target], message: Message, picture: bytes | None, patience: float) -> list[str]:
     """Sends the message to all targets at once. Returns the targets that did not get it, each with the
     reason.
 
-    All targets together have `patience` seconds. `files` are the pictures and films that go with the message,
-    by their names. The returned texts contain no secret. Raises nothing. Deliveries that hang do not keep the
-    process from ending.
+    All targets together have `patience` seconds. `picture` is a JPEG that goes with the message. The returned
+    texts contain no secret. Raises nothing. Deliveries that hang do not keep the process from ending.
     """
     _silence()
-    sent = [in_daemon(partial(_send, target, message, files, patience)) for target in targets]
+    sent = [in_daemon(partial(_send, target, message, picture, patience)) for target in targets]
     wait(sent, patience)
     missed = []
     for target, sending in zip(targets, sent, strict=True):
@@ -144,7 +140,7 @@ def deliver(
     return missed
 
 
-def _send(target: Target, message: Message, files: Mapping[str, bytes], patience: float) -> str | None:
+def _send(target: Target, message: Message, picture: bytes | None, patience: float) -> str | None:
     """Sends the message to one target. Returns the reason of a failure, or None."""
     from apprise import NotifyFormat, NotifyType  # noqa: PLC0415 - an extra, loaded where it is used
     from apprise.attachment.memory import AttachMemory  # noqa: PLC0415
@@ -152,16 +148,16 @@ def _send(target: Target, message: Message, files: Mapping[str, bytes], patience
     service = _service(target, patience)
     if service is None:
         return "Apprise does not understand the address"
-    attached = [
-        AttachMemory(content=body, name=name, mimetype=_KINDS[name.rpartition(".")[2]])  # type: ignore[no-untyped-call]
-        for name, body in files.items()
-    ]
+    attached = None
+    if picture is not None:
+        name, kind = "change.jpg", "image/jpeg"
+        attached = AttachMemory(content=picture, name=name, mimetype=kind)  # type: ignore[no-untyped-call]
     result = service.notify(
         title=message.title,
         body=message.body,
         body_format=NotifyFormat.MARKDOWN,
         notify_type=NotifyType.WARNING if message.is_failure else NotifyType.INFO,
-        attach=attached or None,
+        attach=attached,
     )
     return None if result else _reason(result)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tileharvest.errors import TileHarvestError
     from tileharvest.history.costs import Cost
-    from tileharvest.notices.places import ChangedPlace
+    from tileharvest.notices.notice import ChangedPlace
 
 _WIDTH: Final = 76
 """The columns of an indented line. Mail programs show that many without breaking the line."""

@@ -1,48 +1,49 @@
-"""The notice of a harvest that has ended: how it is made, with its picture and its film, and sent."""
+"""The notice of a harvest that has ended: the places that have changed, with a picture, and its sending."""
 
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
+from collections import defaultdict
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.errors import TileHarvestError
-from tileharvest.export.excerpt import excerpt_of
-from tileharvest.export.film import FilmStyle, film_of, usual_ending, write_film
+from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.history.area_changes import changed_in, place_of, view_of
+from tileharvest.history.changes import changed_blocks, heat
 from tileharvest.history.outlines import map_outline
+from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.notices.delivery import deliver, in_daemon
+from tileharvest.notices.delivery import deliver
 from tileharvest.notices.message import compose, is_wanted
-from tileharvest.notices.places import changed_areas, changed_places
 from tileharvest.pictures.scenes import change_picture
+from tileharvest.renderers.xyz import page_place
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from datetime import date
 
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
+    from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
     from tileharvest.notices.message import Report
-    from tileharvest.notices.places import ChangedPlace
     from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import TileRange
 
 _logger = logging.getLogger(__name__)
 
-_LARGEST_FILM: Final = 8_000_000
-"""The most bytes of a film. Chats and mailboxes take that much."""
-_SIZE: Final = (960, 540)
-_PACE: Final = 1.0
-"""The seconds for which each day is shown. There are few days."""
-_SHARE: Final = 0.5
-"""The share of a message's time that the film may take. The rest is for sending."""
+MOST_PLACES: Final = 5
+_MORE: Final = 3
+"""How many times as many places are looked at as are named, because some show the same ground."""
+_WIDEST: Final = 4
+"""The most tiles across a view. On more tiles little can be recognised."""
+_MOST_VIEWS: Final = 15
+"""The most places of an area that are searched for a visible difference."""
 _UNREAD: Final = (
     "The history could not be read just now, so it is not known whether a watched area has changed. Nothing"
     " is lost."
@@ -50,6 +51,30 @@ _UNREAD: Final = (
 
 _LEAST: Final = 3.0
 """The least seconds for sending, however long the history took."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPlace:
+    """A place with changed tiles: a block of 8 x 8 tiles, or a named area."""
+
+    layer: str
+    count: int
+    """The number of changed tiles of the layer's deepest kept zoom."""
+    views: tuple[TileRange, ...]
+    """Squares of 2 x 2 to 4 x 4 tiles of that zoom around the changed tiles, those with most of them first. A
+    block has one."""
+    x: float
+    """The middle of the place, in the coordinates of the viewer's addresses. A block of a world has whole
+    numbers."""
+    z: float
+    zoom: float
+    """The zoom at which a screen shows the place."""
+    area: str = ""
+    """The name of the area. Empty for a block."""
+    tile: Tile | None = None
+    """The smallest tile that covers all changed tiles of the block. None for an area."""
+    degrees: tuple[float, float] | None = None
+    """Latitude and longitude of the block. None for a block of a world, and for an area."""
 
 
 def send_notice(
@@ -64,13 +89,12 @@ def send_notice(
     reasons.
 
     If areas are watched, a change elsewhere does not count. If the history cannot be read, any change is an
-    occasion, because it may lie in an area. Parts that cannot be read are left out, and so is a film that
-    takes too long: the message is always sent. Blocks for up to `patience` seconds, and uses the network.
+    occasion, because it may lie in an area. Parts that cannot be read are left out: the message is always
+    sent. Blocks for up to `patience` seconds, and uses the network.
     """
     until = time.monotonic() + patience
     places: list[ChangedPlace] = []
-    views: list[tuple[str, TileRange]] = []
-    files: dict[str, bytes] = {}
+    picture: bytes | None = None
     is_read = False
     """Whether it is known which areas have changed."""
     with suppress(TileHarvestError), open_history() as history:
@@ -84,13 +108,6 @@ def send_notice(
         views = [(place.layer, view) for place in places for view in place.views]
         if views:
             picture = change_picture(history, open_store(), outline, views, report.day)
-            if picture is not None:
-                files["change.jpg"] = picture
-    if wishes.film_days and views:
-        names = {place.area for place in places}
-        watched = next((one for one in wishes.areas or () if one.name in names), None)
-        left = until - time.monotonic()
-        files |= _film_of_days(open_history, open_store, report, wishes.film_days, watched or views[0], left)
     is_elsewhere = wishes.areas is not None and is_read and not places
     if is_elsewhere and not is_wanted(report, [one for one in wishes.occasions if one != "change"]):
         return []
@@ -98,7 +115,7 @@ def send_notice(
     message = compose(report, elsewhere, wishes.viewer, in_areas)
     if wishes.areas is not None and not is_read and report.changed:
         message = replace(message, body=f"{message.body}\n{_UNREAD}\n")
-    return deliver(wishes.targets, message, files, max(_LEAST, until - time.monotonic()))
+    return deliver(wishes.targets, message, picture, max(_LEAST, until - time.monotonic()))
 
 
 def _cost(history: History, map_name: str, segment: str) -> Cost | None:
@@ -109,65 +126,99 @@ def _cost(history: History, map_name: str, segment: str) -> Cost | None:
     return None
 
 
-class _Deadline:
-    """A watch of a film that nobody waits for after a moment of the monotonic clock."""
+def changed_places(
+    history: History, outline: MapOutline, day: date, limit: int = MOST_PLACES
+) -> list[ChangedPlace]:
+    """Returns the places of the map with most changed tiles on that day, the most changed first.
 
-    note = ""
-
-    def __init__(self, until: float) -> None:
-        self._until = until
-
-    def expects(self, parts: int) -> None:
-        self.passed(parts)
-
-    def passed(self, parts: int = 1) -> None:
-        if time.monotonic() > self._until:
-            raise TileHarvestError("it takes too long")
-
-
-def _film_of_days(
-    open_history: Callable[[], History],
-    open_store: Callable[[], TileStore],
-    report: Report,
-    days: int,
-    place: tuple[str, TileRange] | NamedArea,
-    patience: float,
-) -> dict[str, bytes]:
-    """Returns the film of the last `days` days: the content of a file by its name.
-
-    The film shows a place: tiles of a layer, or a named area. Returns nothing if there is no change to film,
-    or if the film would be too large or too late, which the log says. `patience` is the seconds for the film
-    and for sending. Raises nothing.
+    Leaves out a place that the view of another one shows, also if that is in another layer of the same world.
+    Reads three index entries for each block of each layer's deepest zoom, and the tiles of a few blocks.
+    Raises HistoryError.
     """
-    limit = _SHARE * patience
-    watch = _Deadline(time.monotonic() + limit)
+    found = [
+        (layer.described(day).world, place)
+        for layer in outline.layers
+        for place in _of_layer(history, layer, outline.renderer, day, _MORE * limit)
+    ]
+    chosen: list[tuple[str | None, ChangedPlace]] = []
+    for world, place in sorted(found, key=lambda one: -one[1].count):
+        if not any(world == other and _is_seen_with(place, seen) for other, seen in chosen):
+            chosen.append((world, place))
+    return [place for _, place in chosen[:limit]]
 
-    def make() -> dict[str, bytes]:
-        with open_history() as history:
-            first = str(max(report.day - timedelta(days=days), map_outline(history, report.map).days[0]))
-            if isinstance(place, tuple):
-                excerpt = excerpt_of(history, report.map, layer=place[0], first=first, last=str(report.day))
-                excerpt = replace(excerpt, ground=Ground.of(place[1], excerpt.layer.factor))
-            else:
-                named, last = {place.name: place}, str(report.day)
-                excerpt = excerpt_of(history, report.map, named, area=place.name, first=first, last=last)
-            path = Path(f"film{usual_ending()}")
-            film = film_of(excerpt, path, FilmStyle(_SIZE, pace=_PACE))
-            # The first harvest shows everything for the first time, so it has no change to film.
-            if len(film.moments) == 1:
-                return {}
-            with tempfile.TemporaryDirectory() as folder:
-                write_film(film, Path(folder) / path, open_store(), watch, _LARGEST_FILM)
-                return {f"{report.map}-{report.day}{path.suffix}": (Path(folder) / path).read_bytes()}
 
-    try:
-        # In a thread of its own, because a call of a disk or database that does not answer cannot be ended.
-        return in_daemon(make).result(limit)
-    # Whatever happens, the message is sent, without a film.
-    except Exception as error:  # noqa: BLE001
-        is_known = isinstance(error, (TileHarvestError, OSError))
-        problem = (str(error) if is_known else "") or type(error).__name__
-    _logger.warning(
-        "the message about map '%s' goes without a film (%s): tileharvest film makes one", report.map, problem
+def _of_layer(
+    history: History, layer: LayerOutline, renderer: str | None, day: date, limit: int
+) -> Iterator[ChangedPlace]:
+    if not layer.zooms:
+        return
+    zoom, before = max(layer.zooms), day - timedelta(days=1)
+    for found in changed_blocks(history, layer.id, zoom, before, day, limit):
+        block = found.tile.ancestor(BLOCK_LEVELS)
+        changed = heat(history, layer.id, TileRange.of(block).at_zoom(zoom), before, day)
+        view = view_around(changed)
+        x, z, degrees = page_place(layer.described(day), renderer, Ground.of(view, layer.factor).middle)
+        # At half size a screen of 800 pixels shows four tiles of 384 pixels across.
+        shown = zoom - 1 if layer.factor == 2 else zoom - 0.5
+        tile = covering(changed)
+        yield ChangedPlace(layer.name, len(changed), (view,), x, z, shown, tile=tile, degrees=degrees)
+
+
+def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
+    """Returns whether the other place's view shows the middle of this place's view."""
+    (x, y), view = place.views[0].middle, other.views[0]
+    return view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
+
+
+def covering(tiles: Collection[Tile]) -> Tile:
+    """Returns the smallest tile that covers all of these tiles. They must be of one zoom and one block."""
+    for levels in range(BLOCK_LEVELS):
+        above = {tile.ancestor(levels) for tile in tiles}
+        if len(above) == 1:
+            return above.pop()
+    return next(iter(tiles)).ancestor(BLOCK_LEVELS)
+
+
+def view_around(tiles: Collection[Tile]) -> TileRange:
+    """Returns a square of 2 x 2 to 4 x 4 tiles around the tile that is nearest to the middle of these."""
+    across = TileRange.covering(tiles)
+    middle_x, middle_y = (
+        sum(places) / len(tiles) for places in zip(*((one.x, one.y) for one in tiles), strict=True)
     )
-    return {}
+    centre = min(tiles, key=lambda one: (abs(one.x - middle_x) + abs(one.y - middle_y), one))
+    side, step = min(_WIDEST, max(2, len(across.columns), len(across.rows))), 2 << -centre.zoom
+    left, lower = (place - (side - 1) // 2 * step for place in (centre.x, centre.y))
+    reach = (side - 1) * step
+    return TileRange(centre.zoom, left, left + reach, lower, lower + reach)
+
+
+def changed_areas(
+    history: History, outline: MapOutline, day: date, areas: Sequence[NamedArea]
+) -> list[ChangedPlace]:
+    """Returns the areas that changed on that day, in the order of the file.
+
+    An area that is not on the map, or whose layer the history does not have, is left out with a warning in
+    the log. Raises HistoryError.
+    """
+    found = []
+    for area in areas:
+        try:
+            layer, rectangle = place_of(area, outline)
+            tiles = changed_in(history, layer, rectangle, day).get(day, [])
+        except ConfigurationError as error:
+            _logger.warning("area '%s' of map '%s' is left out: %s", area.name, outline.name, error)
+            continue
+        if tiles:
+            where = view_of(layer, rectangle)
+            views = tuple(_views(tiles))
+            found.append(ChangedPlace(layer.name, len(tiles), views, *where, area=area.name))
+    return found
+
+
+def _views(tiles: Sequence[Tile]) -> Iterator[TileRange]:
+    """Yields a view of each block of 8 x 8 tiles that has changed tiles, those with most of them first."""
+    blocks: defaultdict[Tile, list[Tile]] = defaultdict(list)
+    for tile in tiles:
+        blocks[tile.ancestor(BLOCK_LEVELS)].append(tile)
+    for changed in sorted(blocks.values(), key=len, reverse=True)[:_MOST_VIEWS]:
+        yield view_around(changed)

@@ -34,8 +34,6 @@ class Wishes:
     """The address of the viewer, for links. If it is empty there are no links."""
     areas: tuple[NamedArea, ...] | None = None
     """The named areas whose changes are reported. None means the whole map."""
-    film_days: int = 0
-    """The first message about a change in this many days has a film of them. 0 means no film."""
 
 
 def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | None:
@@ -63,7 +61,7 @@ def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | 
     if not targets:
         return None
     viewer = description.viewer or setting(settings, "VIEWER_URL")
-    return Wishes(tuple(targets), occasions, viewer, _watched(settings, description), description.film_days)
+    return Wishes(tuple(targets), occasions, viewer, _watched(settings, description))
 
 
 def _watched(settings: BaseSettings, description: MapDescription) -> tuple[NamedArea, ...] | None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 def test_a_lock_is_held_once_until_it_is_dropped(tmp_path: Path) -> None:
     one, same, other = Lock(tmp_path, "a"), Lock(tmp_path, "a"), Lock(tmp_path, "b")
     assert not one.is_taken()
+    # To look makes no file.
+    assert list(tmp_path.iterdir()) == []
     assert one.take()
     assert not same.take()
     assert same.is_taken()
@@ -23,8 +25,3 @@ def test_a_lock_is_held_once_until_it_is_dropped(tmp_path: Path) -> None:
     assert same.take()
     same.drop()
     other.drop()
-
-
-def test_looking_makes_no_file(tmp_path: Path) -> None:
-    assert not Lock(tmp_path, "a").is_taken()
-    assert list(tmp_path.iterdir()) == []

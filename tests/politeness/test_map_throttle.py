@@ -169,7 +169,7 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(worl
         elif held == "rest":
             await throttle.rest(HOST, 60)
         else:
-            throttle.down(is_down=True)
+            throttle.is_down = True
         assert not await waiting
         assert now() - BEGIN.timestamp() <= 6
         reason = {"paused": HoldReason.PAUSED, "rest": HoldReason.RESTING, "down": HoldReason.DOWN}[held]
@@ -182,11 +182,11 @@ async def test_that_a_host_is_down_is_told_only_if_nothing_else_holds(
     world: World,
 ) -> None:
     async with world.asking() as throttle:
-        throttle.down(is_down=True)
+        throttle.is_down = True
         assert throttle.held == (HoldReason.DOWN, None)
         await throttle.rest(HOST, 60)
         assert throttle.held == (HoldReason.RESTING, now() + 60)
-        throttle.down(is_down=False)
+        throttle.is_down = False
         await asyncio.sleep(60)
         assert throttle.held is None
 

@@ -7,58 +7,53 @@ from tileharvest.politeness.outages import MOST_REFUSALS, HostHealth, OutageLimi
 LIMITS = OutageLimits(failures=3, pause=1.0, longest_pause=8.0, patience=30.0)
 
 
-def doubted(limits: OutageLimits = LIMITS, now: float = 100.0) -> HostHealth:
+def doubted(limits: OutageLimits = LIMITS, *, is_refusal: bool = False) -> HostHealth:
     health = HostHealth(limits)
-    for _ in range(limits.failures):
-        health.failed(now)
+    failures_to_doubt(health, is_refusal=is_refusal)
     return health
 
 
-def test_a_host_is_doubted_after_so_many_failures_in_a_row() -> None:
-    health = HostHealth(LIMITS)
-    assert [health.failed(1.0) for _ in range(5)] == [False, False, True, False, False]
-    assert (health.is_doubted, health.is_down) == (True, False)
+def failures_to_doubt(health: HostHealth, now: float = 100.0, *, is_refusal: bool = False) -> int:
+    """The failures in a row after which the host is doubted."""
+    number = 1
+    while not health.failed(now, is_refusal=is_refusal):
+        number += 1
+    return number
 
 
-def test_an_answer_begins_the_row_anew() -> None:
+def test_a_host_is_doubted_after_failures_in_a_row_and_a_late_answer_dispels_no_doubt() -> None:
     health = HostHealth(LIMITS)
     for _ in range(3):
         health.failed(1.0)
         health.failed(1.0)
         health.answered()
     assert not health.is_doubted
-
-
-def test_an_old_answer_dispels_no_doubt() -> None:
-    health = doubted()
+    assert failures_to_doubt(health) == 3
+    assert not health.failed(1.0)
     health.answered()
-    assert health.is_doubted
+    assert (health.is_doubted, health.is_down) == (True, False)
 
 
-def test_a_host_is_down_when_a_probe_fails_too() -> None:
-    health = doubted()
-    health.next_pause(100.0)
-    assert not health.probe_failed(101.0)
-    assert health.is_down
-
-
-def test_pauses_double_up_to_the_longest_and_the_last_probe_is_made_when_patience_ends() -> None:
-    health, now, pauses = doubted(), 100.0, []
+@pytest.mark.parametrize(
+    ("is_refusal", "pauses"), [(False, [1, 2, 4, 8, 8, 7]), (True, [0, 1, 2, 4, 8, 8, 7])]
+)
+def test_pauses_double_up_to_the_longest_and_the_last_probe_is_made_when_patience_ends(
+    is_refusal: bool, pauses: list[float]
+) -> None:
+    health, now, found = doubted(is_refusal=is_refusal), 100.0, []
     given_up = False
     while not given_up:
-        pauses.append(health.next_pause(now))
-        now += pauses[-1]
+        found.append(health.next_pause(now))
+        now += found[-1]
         given_up = health.probe_failed(now)
-    assert pauses == [1, 2, 4, 8, 8, 7]
+        assert health.is_down
+    assert found == pauses
 
 
-def test_no_patience_is_one_probe() -> None:
-    health = doubted(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
-    assert health.next_pause(100.0) == 1
-    assert health.probe_failed(101.0)
-
-
-def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
+def test_no_patience_is_one_probe_and_time_in_which_nobody_was_to_ask_takes_none() -> None:
+    impatient = doubted(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
+    assert impatient.next_pause(100.0) == 1
+    assert impatient.probe_failed(101.0)
     health = doubted()
     health.next_pause(100.0)
     health.postponed(1000.0)
@@ -66,32 +61,24 @@ def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
     assert not health.probe_failed(1102.0)
 
 
-def test_a_host_that_was_down_is_as_any_other_when_it_answers() -> None:
+def test_a_host_that_was_down_or_that_others_probe_is_as_any_other_when_it_answers() -> None:
     health = doubted()
-    health.next_pause(100.0)
-    health.probe_failed(101.0)
-    health.probe_answered()
-    assert (health.is_doubted, health.is_down) == (False, False)
-    assert [health.failed(200.0) for _ in range(3)] == [False, False, True]
-    assert health.next_pause(200.0) == 1
+    for was_down in (True, False):
+        if was_down:
+            health.probe_failed(101.0)
+        health.is_doubted_by_others = not was_down
+        health.probe_answered()
+        assert (health.is_doubted, health.is_down) == (False, False)
+        assert failures_to_doubt(health, 200.0) == 3
+        assert health.next_pause(200.0) == 1
 
 
 def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_each_time() -> None:
     health, needed = HostHealth(LIMITS), []
     for _ in range(3):
-        failures = 1
-        while not health.failed(1.0):
-            failures += 1
-        needed.append(failures)
+        needed.append(failures_to_doubt(health))
         health.probe_answered()
     assert needed == [3, 6, 12]
-
-
-def test_a_doubt_that_another_worker_has_too_is_no_doubt_without_reason() -> None:
-    health = doubted()
-    health.is_doubted_by_others = True
-    health.probe_answered()
-    assert [health.failed(200.0) for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -118,38 +105,22 @@ def test_why_there_is_no_answer(message: str, cause: BaseException | None, words
     assert no_answer_in_words(error) == words
 
 
-def test_that_it_was_down_before_does_not_confirm_a_later_doubt() -> None:
-    health = doubted()
-    health.probe_failed(101.0)
-    health.probe_answered()
-    assert [health.failed(300.0) for _ in range(3)] == [False, False, True]
-    health.probe_answered()
-    # It is not the host that fails, but what it was asked for.
-    assert [health.failed(400.0) for _ in range(6)] == [False] * 5 + [True]
-
-
 def refused(health: HostHealth, requests: int = 0, seconds: float = 0.0) -> bool:
     """A limit that ends after a rest, at this state of the crawl's counts. Returns whether to go on."""
-    for _ in range(LIMITS.failures):
-        health.failed(100.0, is_refusal=True)
+    failures_to_doubt(health, is_refusal=True)
     health.probe_failed(100.0)
     health.probe_answered()
     return health.slow_down(requests, seconds)
 
 
-def test_a_host_that_refuses_is_probed_at_once_and_then_at_growing_pauses() -> None:
-    health = HostHealth(LIMITS)
-    assert [health.failed(100.0, is_refusal=True) for _ in range(3)] == [False, False, True]
-    assert [health.next_pause(100.0) for _ in range(4)] == [0, 1, 2, 4]
-
-
-def test_each_limit_makes_the_pace_half_of_what_it_was_or_less() -> None:
+def test_each_limit_makes_the_pace_half_of_what_it_was_or_less_until_that_does_not_help() -> None:
     health, spacings = HostHealth(LIMITS), []
     for requests, seconds in ((50, 1.0), (100, 5.0), (150, 5.1)):
         assert refused(health, requests, seconds)
         health.answered(well=True)
         spacings.append(health.spacing)
     assert spacings == pytest.approx([2 * 1 / 50, 2 * 4 / 50, 4 * 4 / 50])
+    assert [refused(health) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
 
 
 @pytest.mark.parametrize(("refusals", "requests", "is_many"), [(3, 29, True), (3, 30, False), (2, 2, False)])
@@ -163,11 +134,6 @@ def test_a_host_that_refuses_a_tenth_among_good_answers_is_asked_more_slowly(
     assert health.refuses_many(requests) is is_many
     health.slow_down(requests, 1.0)
     assert not health.refuses_many(requests)
-
-
-def test_rests_that_bring_no_good_answer_do_not_help() -> None:
-    health = HostHealth(LIMITS)
-    assert [refused(health) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
 
 
 def test_a_tile_with_a_403_is_asked_once_more_or_as_one_with_a_429_at_a_host_that_limits() -> None:

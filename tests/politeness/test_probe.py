@@ -159,7 +159,7 @@ def test_a_template_is_refused_before_anything_is_asked() -> None:
         ("https://{s}.tile.osm.org/{z}/{x}/{y}.png", "operations.osmfoundation.org/policies/tiles"),
         ("https://mt{0-3}.google.com/vt?lyrs=s&x={x}&y={y}&z={z}", "No Scraping"),
         ("https://khms0.googleapis.com/kh?v=1&x={x}&y={y}&z={z}", "Google Maps Platform Terms of Service"),
-        ("https://ecn.t{0-7}.tiles.virtualearth.net/tiles/a{q}.jpeg?g=1", "Bing Maps Platform APIs' Terms"),
+        ("https://ecn.t{0-7}.tiles.virtualearth.net/{z}/{x}/{y}.jpeg?g=1", "Bing Maps Platform APIs' Terms"),
     ],
 )
 @pytest.mark.parametrize("obeys", [True, False])

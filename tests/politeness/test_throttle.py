@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.politeness.throttle import (
-    HORIZON,
-    TURN,
-    Share,
-    reserve,
-    share,
-)
+from tileharvest.politeness.throttle import HORIZON, TURN, HostState, Share
 
 NOW: Final = 1_000.0
 EXACT: Final = 1e-6
@@ -32,14 +26,13 @@ def test_no_two_starts_are_closer_than_any_limit_allows(
     calls: list[tuple[float, int, float, bool]], of_host: float
 ) -> None:
     """Each call comes some time after the last one, from a map with a random gap or without one."""
-    times: dict[str, float] = {}
+    host = HostState()
     now, starts, of_map = NOW, list[float](), list[float]()
     for pause, number, drawn, has_gap in calls:
         now += pause
         limits = {"host": of_host} | ({"map": drawn} if has_gap else {})
-        found, changed = reserve(times, limits, number, now)
-        times |= changed
-        made = [found.start + place * found.spacing for place in range(found.number)]
+        wait, granted = host.reserve(now, number, limits, HORIZON)
+        made = [now + wait + place * max(limits.values()) for place in range(granted)]
         assert all(now <= start <= now + HORIZON + EXACT for start in made)
         starts += made
         of_map += made if has_gap else []
@@ -60,22 +53,25 @@ def test_all_shares_together_never_exceed_the_places(
     calls: list[tuple[int, bool, float]], of_map: int, of_host: int
 ) -> None:
     """Workers of two maps ask in any order, and have on the way what they were told last."""
-    known: dict[int, Share] = {}
+    host = HostState()
     now = NOW
     for worker, is_busy, pause in calls:
         now += pause
-        mine = own(worker, 0, f"map {worker % 2}", is_busy=is_busy)
-        others = [one for number, one in known.items() if number != worker]
-        known[worker] = mine._replace(places=share(mine, others, of_map, of_host, now)[0])
-        assert sum(one.places for one in known.values()) <= of_host
+        host.share(now, own(worker, 0, f"map {worker % 2}", is_busy=is_busy), of_map, of_host, 1_000.0)
+        known = [one for one, _ in host.shares.values()]
+        assert sum(one.places for one in known) <= of_host
         for name in ("map 0", "map 1"):
-            assert sum(one.places for one in known.values() if one.map == name) <= of_map
+            assert sum(one.places for one in known if one.map == name) <= of_map
 
 
 def shares(workers: list[Share], of_map: int, of_host: int, now: float = NOW) -> list[int]:
     """What each of these workers gets when all have given back what they had."""
-    others = [(one, [other for other in workers if other != one]) for one in workers]
-    return [share(one, rest, of_map, of_host, now)[0] for one, rest in others]
+    host = HostState(shares={one.worker: (one, now + 60) for one in workers})
+    found = []
+    for one in workers:
+        found.append(host.share(now, one, of_map, of_host, 60)[0])
+        host.shares[one.worker] = one, now + 60
+    return found
 
 
 @pytest.mark.parametrize(

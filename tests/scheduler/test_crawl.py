@@ -113,7 +113,7 @@ def test_some_failures_drop_results(error: Any, kept: bool) -> None:
 def held(reason: HoldReason | None) -> Any:
     """Returns a throttle that holds requests back for this reason, for a minute."""
     hold = None if reason is None else Hold(reason, time.time() + 60)
-    return SimpleNamespace(held=hold, host="the host", next_turn=None)
+    return SimpleNamespace(held=hold, host="the host")
 
 
 REST = "the host, which has asked to be left alone"

@@ -38,7 +38,7 @@ _NO_STARTS: Final = Reservation(0.0, 0.0, 0)
 _NUMBERS: Final = count()
 
 
-class _HostState:
+class _HostPart:
     """What a process has at one host."""
 
     def __init__(self) -> None:
@@ -92,8 +92,6 @@ class MapThrottle:
         """What the other workers had spent of it at the last look."""
         self.lacking: str | None = None
         """The part of the budget that is spent."""
-        self.next_turn: tuple[str, float] | None = None
-        """The host at which a request waits for its turn, and until when."""
         self._throttle, self._name, self._rules, self._cost_meter = throttle, name, rules, cost_meter
         self._worker = f"{throttle.process}:{next(_NUMBERS)}"
         self._lasts, self._zone, self._clock = lasts, zone, throttle.clock
@@ -102,11 +100,12 @@ class MapThrottle:
         self._slowed = self._adapted = NO_DELAY
         """The delay to which robots.txt and refusals have slowed the map down, and the one that suits how
         fast the host answers."""
-        self._is_paused = self._is_down = False
-        """Whether a person has paused the map, and whether its host does not answer."""
+        self.is_paused = self.is_down = False
+        """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
+        may start. The owner sets both as soon as it knows."""
         self._quiet_until = self._rests_until = -inf
         """When the present quiet hours without a rate end, and the rest of the host."""
-        self._hosts: defaultdict[str, _HostState] = defaultdict(_HostState)
+        self._hosts: defaultdict[str, _HostPart] = defaultdict(_HostPart)
         self._is_idle = False
         """Whether this worker has left the places to others that it does not use."""
         self._extending = asyncio.Lock()
@@ -126,7 +125,7 @@ class MapThrottle:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
         map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
         is_new_rate, self._rate = rate != self._rate, rate
-        self._is_idle = not is_busy
+        self.is_paused, self._is_idle = is_paused, not is_busy
         for host, state in list(self._hosts.items()):
             state.delays = None
             if is_new_rate:
@@ -139,7 +138,7 @@ class MapThrottle:
         for part, most, so_far in zip(PARTS, self.budget.limits, self.spent, strict=True):
             # Requests are taken one by one.
             if part != "requests" and most is not None and so_far >= most:
-                self._lack(part)
+                self.lacking = self.lacking or part
         rest = await self._throttle.reserve(self.host, 0, {})
         # The others may not know yet of a rest that this worker was asked for.
         now = self._clock()
@@ -149,7 +148,8 @@ class MapThrottle:
         moment = datetime.fromtimestamp(now, self._zone)
         quiet_until = self._rules.quiet_until(moment) if self._rules.gap_at(moment) is None else None
         self._quiet_until = -inf if quiet_until is None else quiet_until.timestamp()
-        self.pause(is_paused=is_paused)
+        # Time stands still while anything holds requests back.
+        (self._cost_meter.resume if self.held is None else self._cost_meter.pause)()
 
     async def close(self) -> None:
         """Gives everything back."""
@@ -167,7 +167,7 @@ class MapThrottle:
         anything else holds, too."""
         if self.lacking is not None:
             return Hold(HoldReason.SPENT)
-        if self._is_paused:
+        if self.is_paused:
             return Hold(HoldReason.PAUSED)
         if self._quiet_until > -inf or self._rests_until > -inf:
             now = self._clock()
@@ -175,25 +175,14 @@ class MapThrottle:
                 return Hold(HoldReason.QUIET, self._quiet_until)
             if self._rests_until > now:
                 return Hold(HoldReason.RESTING, self._rests_until)
-        return Hold(HoldReason.DOWN) if self._is_down else None
+        return Hold(HoldReason.DOWN) if self.is_down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
         """Lets the host rest. For this map it rests at once, and for all of its maps and workers when what
         this returns was awaited."""
         if host == self.host:
             self._rests_until = max(self._rests_until, self._clock() + seconds)
-            self._keep_time()
         return self._throttle.rest(host, seconds)
-
-    def pause(self, *, is_paused: bool) -> None:
-        """Hears at once, before the next look, that a person has paused or resumed the map."""
-        self._is_paused = is_paused
-        self._keep_time()
-
-    def down(self, *, is_down: bool) -> None:
-        """Hears whether a host does not answer, so that nothing but probes may start."""
-        self._is_down = is_down
-        self._keep_time()
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
@@ -209,10 +198,6 @@ class MapThrottle:
         """Keeps at least these seconds between two requests from now on, the last one included."""
         self._slowed = self._slowed.at_least(Delay.of(min(spacing, LONGEST)))
         self._forget_delays()
-
-    def _keep_time(self) -> None:
-        """Lets the time of the meter stand still while anything holds requests back."""
-        (self._cost_meter.resume if self.held is None else self._cost_meter.pause)()
 
     # Places
 
@@ -286,7 +271,6 @@ class MapThrottle:
         try:
             has_turn = await self._has_start(host, wanted) and await self._is_granted()
         finally:
-            self.next_turn = None
             if not has_turn:
                 self.left(host)
         return has_turn
@@ -314,7 +298,12 @@ class MapThrottle:
                 state.last = now
                 return True
             if at is None:
-                state.starts = found = await self._reserve(host, delays, wanted)
+                chance = random.random()  # noqa: S311 - no secret
+                limits = {name: delay.draw(chance) for name, delay in delays.items()}
+                # A random delay is drawn for each start. Others are reserved as far as they have a place.
+                is_random = any(delay.least < delay.most for delay in delays.values())
+                most = 1 if is_random else max(1, min(wanted, state.share - state.on_the_way + 1))
+                state.starts = found = await self._throttle.reserve(host, most, limits)
                 if found.number:
                     continue
                 at = found.start - HORIZON
@@ -323,18 +312,9 @@ class MapThrottle:
                 _logger.debug("a request of map '%s' starts at %s", self._name, start)
                 state.starts, state.last = Reservation(start + spacing, spacing, number - 1), now
                 return True
-            self.next_turn = host, at
             # Not longer than until the next look.
             await asyncio.sleep(min(LOOK, max(0.0, at - self._clock())))
         return False
-
-    async def _reserve(self, host: str, delays: dict[str, Delay], wanted: int) -> Reservation:
-        """Reserves starts: one if its delay is random, and else as many as are wanted and have a place."""
-        state, chance = self._hosts[host], random.random()  # noqa: S311 - no secret
-        limits = {name: delay.draw(chance) for name, delay in delays.items()}
-        is_random = any(delay.least < delay.most for delay in delays.values())
-        most = 1 if is_random else max(1, min(wanted, state.share - state.on_the_way + 1))
-        return await self._throttle.reserve(host, most, limits)
 
     def _delays(self, host: str) -> dict[str, Delay]:
         """Returns the delays that a request to the host keeps, by the names of their limits."""
@@ -370,7 +350,7 @@ class MapThrottle:
         self._cost_meter.received_bytes += number
         most = self.budget.received_bytes
         if most is not None and self.spent.received_bytes >= most:
-            self._lack("bytes")
+            self.lacking = self.lacking or "bytes"
 
     async def _is_granted(self) -> bool:
         """Takes a request from the budget. Returns whether there was one. One that does not start goes back
@@ -381,9 +361,5 @@ class MapThrottle:
         await self._extend(self._rules.host, coming=1)
         if self.spent.requests < most:
             return True
-        self._lack("requests")
+        self.lacking = self.lacking or "requests"
         return False
-
-    def _lack(self, part: str) -> None:
-        self.lacking = self.lacking or part
-        self._keep_time()

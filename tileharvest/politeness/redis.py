@@ -8,24 +8,21 @@ import secrets
 import time
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
 from redis.exceptions import NoScriptError
 
 from tileharvest.maps.rates import LONGEST
-from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, Reservation, Share, Spent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from tileharvest.politeness.throttle import SET_BACK, TURN, Throttle
 
 _RULES: Final = {"set_back": SET_BACK, "longest": LONGEST, "turn": TURN, "kept": 2 * int(LONGEST)}
 """What the script must know. Redis keeps a host for twice the longest delay after the last call."""
 
 
-class RedisThrottle:
-    """`Throttle` of all workers of all maps.
+class RedisThrottle(Throttle):
+    """`Throttle` of all workers of all maps. The script has the rules of `HostState`.
 
     Redis' clock counts, and answers are seconds from now: the clocks of the boxes may differ. A call whose
     answer was lost is made again, and may reserve twice.
@@ -35,42 +32,19 @@ class RedisThrottle:
         """`link` is the connection to Redis of the room above, whose `attempt` repeats a call that was not
         answered."""
         self._link = link
-        self.clock: Callable[[], float] = time.time
+        self.clock = time.time
         """If a test sets another one, that takes the place of Redis' own, too."""
         self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     async def open(self) -> None:
         await self._link.open()
 
-    async def reserve(
-        self, host: str, number: int, limits: Mapping[str, float], horizon: float = HORIZON
-    ) -> Reservation:
-        names, spacings = list(limits), list(limits.values())
-        given = {"number": number, "names": names, "spacings": spacings, "horizon": horizon}
-        wait, granted = await self._do("reserve", host, **given)
-        return Reservation(self.clock() + wait, max(spacings, default=0.0), granted)
-
-    async def rest(self, host: str, seconds: float) -> None:
-        await self._do("rest", host, seconds=seconds)
-
-    async def share(
-        self, host: str, own: Share, of_map: int, of_host: int, lasts: float
-    ) -> tuple[int, Spent]:
-        number, *spent = await self._do("share", host, own=own, of_map=of_map, of_host=of_host, lasts=lasts)
-        return number, Spent(*spent)
-
-    async def leave(self, host: str, worker: str) -> None:
-        await self._do("leave", host, worker=worker)
-
     async def close(self) -> None:
         await self._link.close()
 
-    async def _do(self, act: str, host: str, **given: Any) -> Any:
-        """Runs the script, and returns its answer."""
-        given |= {"act": act, **_RULES}
-        if self.clock is not time.time:
-            given["now"] = self.clock()
-        argument = msgspec.msgpack.encode(given)
+    async def _do(self, act: str, host: str, *given: Any) -> tuple[float, Any]:
+        own_clock = {} if self.clock is time.time else {"now": self.clock()}
+        argument = msgspec.msgpack.encode({"act": act, "given": given, **_RULES, **own_clock})
 
         async def run(client: Any) -> bytes:
             script, digest = _script()
@@ -80,7 +54,8 @@ class RedisThrottle:
                 answer = await client.eval(script, 1, key_of(host), argument)
             return answer
 
-        return msgspec.msgpack.decode(await self._link.attempt(run))
+        answer = msgspec.msgpack.decode(await self._link.attempt(run))
+        return self.clock(), answer
 
 
 def key_of(host: str) -> bytes:

@@ -1,8 +1,8 @@
--- The throttle of a fleet. KEYS[1] is the hash of a host. It holds `at:NAME`, the last start by a limit or the end
--- of a rest; and `share:WORKER`. ARGV[1] is MessagePack. Times are those of Redis' clock.
-local given = cmsgpack.unpack(ARGV[1])
-local host = KEYS[1]
-local now = given.now
+-- The throttle of a fleet: the rules of `HostState` in throttle.py. KEYS[1] is the hash of a host. It holds `at:NAME`,
+-- the last start by a limit or the end of a rest, and `share:WORKER`, a share and until when it lasts. ARGV[1] is
+-- MessagePack. Times are those of Redis' clock.
+local rules = cmsgpack.unpack(ARGV[1])
+local host, now = KEYS[1], rules.now
 if not now then
   local time = redis.call('TIME')
   now = tonumber(time[1]) + tonumber(time[2]) / 1e6
@@ -19,35 +19,35 @@ end
 
 local act = {}
 
--- As `reserve` of throttle.py. Returns the seconds until the first start, and the number of starts.
-function act.reserve()
-  local start, spacing, number = now, given.spacings[1] or 0, given.number
-  local rest = at('rest')
-  if rest <= now + given.longest then start = math.max(start, rest) end
-  for place, name in ipairs(given.names) do
-    local last, its_spacing = at(name), given.spacings[place]
-    if last > now + given.set_back then
-      last = now + given.set_back
+function act.reserve(number, limits, horizon)
+  local rest, start, spacing, is_even = at('rest'), now, nil, true
+  if rest <= now + rules.longest then start = math.max(start, rest) end
+  for name, its_spacing in pairs(limits) do
+    local last = at(name)
+    if last > now + rules.set_back then
+      last = now + rules.set_back
       set(name, last)
     end
     start = math.max(start, last + its_spacing)
-    if its_spacing ~= spacing then number = math.min(number, 1) end
-    spacing = math.max(spacing, its_spacing)
+    is_even = is_even and (spacing or its_spacing) == its_spacing
+    spacing = math.max(spacing or 0, its_spacing)
   end
-  if start > now + given.horizon or number < 1 then return {start - now, 0} end
-  if spacing > 0 then number = math.min(number, 1 + math.floor((now + given.horizon - start) / spacing + 1e-6)) end
-  for _, name in ipairs(given.names) do set(name, start + (number - 1) * spacing) end
+  if start > now + horizon or number < 1 then return {start - now, 0} end
+  if not is_even then
+    number = 1
+  elseif spacing and spacing > 0 then
+    number = math.min(number, 1 + math.floor((now + horizon - start) / spacing + 1e-6))
+  end
+  for name in pairs(limits) do set(name, start + (number - 1) * spacing) end
   return {start - now, number}
 end
 
-function act.rest()
-  set('rest', math.max(at('rest'), now + given.seconds))
-  return {}
+function act.rest(seconds)
+  set('rest', math.max(at('rest'), now + seconds))
 end
 
--- As `share` of throttle.py. Each worker's field has its share, and until when that lasts.
-function act.share()
-  local own_worker, own_map, own_places, is_own_busy, own_spent = unpack(given.own)
+function act.share(own, of_map, of_host, lasts)
+  local own_worker, own_map, own_places, is_own_busy = unpack(own)
   local others, runs, fields = {}, false, redis.call('HGETALL', host)
   for place = 1, #fields, 2 do
     if string.sub(fields[place], 1, 6) == 'share:' then
@@ -61,41 +61,40 @@ function act.share()
     end
   end
   local requests, bytes, seconds = 0, 0, 0
-  local of_map = {places = given.of_map, held = 0, workers = {own_worker}}
-  local of_host = {places = given.of_host, held = 0, workers = {own_worker}}
+  local in_map = {places = of_map, held = 0, workers = {own_worker}}
+  local in_host = {places = of_host, held = 0, workers = {own_worker}}
   for _, other in ipairs(others) do
     local worker, is_mate, places, is_busy, spent, field = unpack(other)
     if is_mate and not runs then redis.call('HDEL', host, field) end
     if is_mate and runs then
       requests, bytes, seconds = requests + spent[1], bytes + spent[2], math.max(seconds, spent[3])
     end
-    for _, group in ipairs(is_mate and {of_map, of_host} or {of_host}) do
+    for _, group in ipairs(is_mate and {in_map, in_host} or {in_host}) do
       group.held = group.held + places
       if is_busy then table.insert(group.workers, worker) end
     end
   end
   local function part(group)
     table.sort(group.workers)
-    local rank, workers = math.floor(now / given.turn), #group.workers
+    local rank, workers = math.floor(now / rules.turn), #group.workers
     for place, worker in ipairs(group.workers) do
       if worker == own_worker then rank = (rank + place - 1) % workers end
     end
     local most = math.floor(group.places / workers) + (rank < group.places % workers and 1 or 0)
     return math.min(most, group.places - group.held)
   end
-  local number = is_own_busy and math.max(0, math.min(part(of_map), part(of_host))) or 0
-  local own = {own_worker, own_map, math.max(own_places, number), is_own_busy, own_spent}
-  redis.call('HSET', host, 'share:' .. own_worker, cmsgpack.pack({own, now + given.lasts}))
-  return {number, requests, bytes, seconds}
+  local number = is_own_busy and math.max(0, math.min(part(in_map), part(in_host))) or 0
+  own[3] = math.max(own_places, number)
+  redis.call('HSET', host, 'share:' .. own_worker, cmsgpack.pack({own, now + lasts}))
+  return {number, {requests, bytes, seconds}}
 end
 
-function act.leave()
-  local field = 'share:' .. given.worker
+function act.leave(worker)
+  local field = 'share:' .. worker
   local share = redis.call('HGET', host, field)
   if share then redis.call('HSET', host, field, cmsgpack.pack({cmsgpack.unpack(share)[1], 0})) end
-  return {}
 end
 
-local answer = cmsgpack.pack(act[given.act]())
-redis.call('EXPIRE', host, given.kept)
+local answer = cmsgpack.pack(act[rules.act](unpack(rules.given)) or {})
+redis.call('EXPIRE', host, rules.kept)
 return answer

@@ -1,15 +1,18 @@
-"""The throttle: when the next request to a host may start. Its pure rules, and the port of the state that
-processes share."""
+"""The throttle: when the next request to a host may start. What processes share of a host, with its pure
+rules, and the port to it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import floor, inf
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from tileharvest.maps.rates import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 HORIZON: Final = 0.25
 """Seconds by which starts are reserved ahead. As much is lost at most when a worker is killed, and one map of
@@ -21,7 +24,7 @@ TURN: Final = 5.0
 SET_BACK: Final = 60.0
 """Seconds for which a host waits at most when the clock was set back. Clocks of processes differ by less."""
 
-REST: Final = "rest"
+_REST: Final = "rest"
 """The name of the time until which a host is left alone."""
 
 
@@ -57,7 +60,77 @@ class Share(NamedTuple):
     spent: Spent = Spent()
 
 
-class Throttle(Protocol):
+class HostState(msgspec.Struct):
+    """What processes share of a host. The methods are the rules of `Throttle`, at the time `now`."""
+
+    times: dict[str, float] = {}
+    """The last start by each limit, and when the rest ends."""
+    shares: dict[str, tuple[Share, float]] = {}
+    """The share of each worker, and until when it lasts. After that only what the worker has spent counts."""
+
+    def reserve(
+        self, now: float, number: int, limits: Mapping[str, float], horizon: float
+    ) -> tuple[float, int]:
+        """Returns the seconds until the first start, and the number of starts.
+
+        This is GCRA without bursts: the spacing is read when the next start is reserved, so that another rate
+        counts at once. A last start much later than the horizon was written before the clock was set back,
+        and is moved. The number is 1 if limits differ, as the starts of the slower one would make others of
+        the faster one wait.
+        """
+        rest = self.times.get(_REST, -inf)
+        start = max(now, rest) if rest <= now + LONGEST else now
+        for name, spacing in limits.items():
+            self.times[name] = min(self.times.get(name, -inf), now + SET_BACK)
+            start = max(start, self.times[name] + spacing)
+        spacing = max(limits.values(), default=0.0)
+        if start > now + horizon or number < 1:
+            return start - now, 0
+        if len(set(limits.values())) > 1:
+            number = 1
+        elif spacing:
+            # A billionth is added, because sums of floating-point starts are not exact.
+            number = min(number, 1 + floor((now + horizon - start) / spacing + 1e-9))
+        self.times |= dict.fromkeys(limits, start + (number - 1) * spacing)
+        return start - now, number
+
+    def rest(self, now: float, seconds: float) -> None:
+        self.times[_REST] = max(self.times.get(_REST, -inf), now + seconds)
+
+    def share(self, now: float, own: Share, of_map: int, of_host: int, lasts: float) -> tuple[int, Spent]:
+        """Returns how many requests a worker may have on the way: its part of the places of its map, and of
+        those of the host. A worker that is not busy gets none. Returns also what the others of the map have
+        spent.
+
+        What remains when places are divided goes to some workers, to others after each `TURN`. Workers hold
+        what they were given last until they ask again, or are gone. So all together never have more than
+        there are.
+        """
+        if not any(one.map == own.map and until > now for one, until in self.shares.values()):
+            self.shares = {name: held for name, held in self.shares.items() if held[0].map != own.map}
+        others = [held for name, held in self.shares.items() if name != own.worker]
+        alive = [one for one, until in others if until > now]
+        parts = []
+        for places, mates in ((of_map, [one for one in alive if one.map == own.map]), (of_host, alive)):
+            names = sorted([own.worker, *(one.worker for one in mates if one.is_busy)])
+            part, remainder = divmod(places, len(names))
+            rank = (names.index(own.worker) + int(now / TURN)) % len(names)
+            parts.append(min(part + (rank < remainder), places - sum(one.places for one in mates)))
+        number = max(0, min(parts)) if own.is_busy else 0
+        self.shares[own.worker] = own._replace(places=max(own.places, number)), now + lasts
+        spent = [one.spent for one, _ in others if one.map == own.map]
+        return number, Spent(
+            sum(one.requests for one in spent),
+            sum(one.received_bytes for one in spent),
+            max((one.seconds for one in spent), default=0.0),
+        )
+
+    def leave(self, _: float, worker: str) -> None:
+        if worker in self.shares:
+            self.shares[worker] = self.shares[worker][0], -inf
+
+
+class Throttle(ABC):
     """What all processes that ask a host share: the times of its last starts, the places, and the budgets.
 
     Guarantee: however many processes reserve, the starts that they are given keep every limit. What a killed
@@ -74,85 +147,44 @@ class Throttle(Protocol):
     process: str
     """The name of this process, with which the names of its workers must begin, up to a colon."""
 
+    @abstractmethod
     async def open(self) -> None:
         """Begins to take part. Touches nothing else than what the throttle keeps."""
-        ...
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends the part of this process. Closing twice is harmless."""
+
+    @abstractmethod
+    async def _do(self, act: str, host: str, *given: Any) -> tuple[float, Any]:
+        """Calls the method of the host's state of that name. Returns when that was, by `clock`, and the
+        answer."""
 
     async def reserve(
         self, host: str, number: int, limits: Mapping[str, float], horizon: float = HORIZON
     ) -> Reservation:
-        """Reserves at most `number` starts, by `reserve`. While the host rests there are none."""
-        ...
+        """Reserves at most `number` starts, and none further ahead than the horizon. While the host rests
+        there are none. `limits` has the least seconds between two starts, by the names of the host's limit
+        and of the map's."""
+        now, (wait, granted) = await self._do("reserve", host, number, limits, horizon)
+        return Reservation(now + wait, max(limits.values(), default=0.0), granted)
 
     async def rest(self, host: str, seconds: float) -> None:
         """Lets nobody start at the host for these seconds. Of several rests the last one to end counts."""
-        ...
+        await self._do("rest", host, seconds)
 
     async def share(
         self, host: str, own: Share, of_map: int, of_host: int, lasts: float
     ) -> tuple[int, Spent]:
-        """Writes down what a worker has on the way (`own.places`) and has spent. Returns by `share` how many
-        requests it may have on the way for the seconds that this `lasts`, and what the other workers of its
-        map have spent. Call it every second.
+        """Writes down what a worker has on the way (`own.places`) and has spent. Returns how many requests it
+        may have on the way for the seconds that this `lasts`, and what the other workers of its map have
+        spent. Call it every second.
 
         The first worker of a map begins the map's run: what was spent before is forgotten.
         """
-        ...
+        _, (number, spent) = await self._do("share", host, own, of_map, of_host, lasts)
+        return number, Spent(*spent)
 
     async def leave(self, host: str, worker: str) -> None:
         """Gives back the places of a worker that has ended. What it has spent counts until the run ends."""
-        ...
-
-    async def close(self) -> None:
-        """Ends the part of this process. Closing twice is harmless."""
-        ...
-
-
-def reserve(
-    times: Mapping[str, float], limits: Mapping[str, float], number: int, now: float, horizon: float = HORIZON
-) -> tuple[Reservation, dict[str, float]]:
-    """Returns a reservation of at most `number` starts, and the times that have changed with it.
-
-    `limits` has the least seconds between two starts, by the names of the host's limit and of the map's.
-    `times` has by limit its last start, and when the rest ends. This is GCRA without bursts: the spacing is
-    read when the next start is reserved, so that another rate counts at once. Nothing is reserved further
-    ahead than the horizon: a last start much later was written before the clock was set back, and is moved.
-    The number is 1 if limits differ, as the starts of the slower one would make others of the faster one
-    wait.
-    """
-    last = {name: min(times.get(name, -inf), now + SET_BACK) for name in limits}
-    rest = times.get(REST, -inf)
-    start = max([now, *(last[name] + spacing for name, spacing in limits.items())])
-    start = max(start, rest if rest <= now + LONGEST else now)
-    spacing = max(limits.values(), default=0.0)
-    if start > now + horizon or number < 1:
-        return Reservation(start, spacing, 0), {name: at for name, at in last.items() if at > now}
-    if len(set(limits.values())) > 1:
-        number = 1
-    elif spacing:
-        # A billionth is added, because sums of floating-point starts are not exact.
-        number = min(number, 1 + floor((now + horizon - start) / spacing + 1e-9))
-    return Reservation(start, spacing, number), dict.fromkeys(last, start + (number - 1) * spacing)
-
-
-def share(own: Share, others: Sequence[Share], of_map: int, of_host: int, now: float) -> tuple[int, Spent]:
-    """Returns how many requests a worker may have on the way: its part of the places of its map, and of
-    those of the host. A worker that is not busy gets none. Returns also what the others of the map have
-    spent.
-
-    What remains when places are divided goes to some workers, to others after each `TURN`. Workers hold what
-    they were given last until they ask again, or are gone. So all together never have more than there are.
-    """
-    mates = [other for other in others if other.map == own.map]
-    parts = []
-    for places, workers in ((of_map, mates), (of_host, others)):
-        names = sorted([own.worker, *(one.worker for one in workers if one.is_busy)])
-        part, remainder = divmod(places, len(names))
-        rank = (names.index(own.worker) + int(now / TURN)) % len(names)
-        parts.append(min(part + (rank < remainder), places - sum(one.places for one in workers)))
-    spent = [other.spent for other in mates]
-    return (max(0, min(parts)) if own.is_busy else 0), Spent(
-        sum(one.requests for one in spent),
-        sum(one.received_bytes for one in spent),
-        max((one.seconds for one in spent), default=0.0),
-    )
+        await self._do("leave", host, worker)

@@ -170,10 +170,6 @@ class CrawlContext:
         if held is not None and held.until is not None and self.throttle is not None:
             until = asyncio.get_running_loop().time() + held.until - time.time()
             known.append(Wait(f"{self.throttle.host}, which has asked to be left alone", since, until))
-        if self.throttle is not None and self.throttle.next_turn is not None:
-            host, at = self.throttle.next_turn
-            until = asyncio.get_running_loop().time() + at - time.time()
-            known.append(Wait(f"its next turn at {host}", since, until))
         yield from known
         under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
         if under_way:

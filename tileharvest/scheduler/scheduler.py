@@ -498,7 +498,7 @@ class Scheduler(BaseScheduler):
     def _hear(self, controls: Controls) -> None:
         before, self.controls = self.controls, controls
         if self._crawl.throttle is not None:
-            self._crawl.throttle.pause(is_paused=controls.paused is not None)
+            self._crawl.throttle.is_paused = controls.paused is not None
         # The spiders of `add` and `plan` have no name, so that Scrapy does not list them.
         harvest, spider_name = self._crawl.harvest, getattr(self._crawler.spidercls, "name", "")
         kind, name = ("spider", spider_name) if harvest is None else ("map", harvest.description.name)

@@ -123,7 +123,7 @@ class Outages:
         if health.failed(_now(), is_refusal=is_refusal):
             probing = self._probe_on(host, self._good.get(host, url), health)
             self._probing[host] = asyncio.ensure_future(probing)
-            self._throttle.down(is_down=True)
+            self._throttle.is_down = True
         return health
 
     async def _probe_on(self, host: str, url: str, health: HostHealth) -> None:
@@ -135,7 +135,7 @@ class Outages:
             self._crawl.end(as_error(error))
         finally:
             del self._probing[host]
-            self._throttle.down(is_down=bool(self._probing))
+            self._throttle.is_down = bool(self._probing)
 
     async def _probed(self, host: str, url: str, health: HostHealth) -> bool:
         """Waits until the next probe is due, and makes it. Returns whether it was answered. Raises SiteError

@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha1
 from io import BytesIO
-from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image as Pillow
 
 from tests.end_to_end.bad_input.small_site import drawn as image_named
-from tests.end_to_end.project import LayerTile, Project, answered, await_condition
+from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.pruned_stage import RARELY, counts, latest
 from tests.end_to_end.published_maps import (
     ANTWORLD_MAP,
@@ -31,7 +30,6 @@ from tests.end_to_end.published_maps import (
     SBATSERVER,
 )
 from tests.end_to_end.real_maps import (
-    address,
     as_of,
     harvested_versions,
     publish,
@@ -39,7 +37,6 @@ from tests.end_to_end.real_maps import (
 from tests.renderers.unmined_exports import exported, properties, tiles_of
 from tests.servers import bluemap, dynmap
 from tests.servers.nginx import nginx
-from tests.servers.plain_tiles import WORLD
 from tests.servers.published import published
 from tests.servers.undertow import undertow
 from tileharvest.renderers.bluemap import LEFT_ALONE
@@ -65,7 +62,6 @@ MAPS: Final[tuple[PublishedMap, ...]] = (
 )
 DAY, NEXT_DAY, LATER = "2026-11-20", "2026-11-21", "2026-11-22"
 OVERWORLD: Final = "minecraft_overworld"
-PERMITTED: Final[dict[str, Any]] = {"robots": False}
 
 
 def label(drawn: PublishedMap) -> str:
@@ -95,13 +91,9 @@ def test_the_history_of_each_day_is_what_was_published_on_it(harvests: list[Harv
         recorded = as_of(last.versions, harvested.day)
         stored = {name.partition(".")[0]: body for name, body in last.stored.items()}
         assert {tile: stored[f"{one[:2]}/{one}"] for tile, one in recorded.items()} == harvested.images
-
-
-def test_every_image_is_stored_once_by_its_sha1_and_nothing_else_is(harvests: list[Harvested]) -> None:
     published_images = {body for harvested in harvests for body in harvested.images.values()}
-    stored = harvests[-1].stored
-    assert sorted(stored.values()) == sorted(published_images)
-    assert all(sha1(body).hexdigest() in name for name, body in stored.items())
+    assert sorted(last.stored.values()) == sorted(published_images)
+    assert all(sha1(body).hexdigest() in name for name, body in last.stored.items())
 
 
 def test_no_tile_is_asked_for_twice(drawn: PublishedMap, harvests: list[Harvested]) -> None:
@@ -131,17 +123,6 @@ def test_the_history_tells_the_renderer_the_depth_the_counts_and_the_cost(
         assert summary["requests"] == len(harvested.log)
         gets = sum(line.size for line in harvested.log if line.method == "GET")
         assert summary["received_bytes"] == gets
-
-
-def test_the_etag_that_is_kept_is_the_newest_one_of_nginx(antworld: list[Harvested]) -> None:
-    """Also where only the file's time has changed: else the tile would be fetched on every harvest."""
-    last = antworld[-1]
-    etags = {(version.tile, version.day): version.etag for version in last.versions}
-    newest = {tile: max(day for other, day in etags if other == tile) for tile in last.images}
-    for path in last.rendering.paths():
-        tile = last.rendering.tile(path)
-        file = last.rendering.file(path).stat()
-        assert etags[tile, newest[tile]] == f'"{int(file.st_mtime):x}-{file.st_size:x}"'
 
 
 @pytest.mark.parametrize(
@@ -236,14 +217,6 @@ def test_an_export_whose_regions_and_zooms_change_is_asked_for_what_it_has(
         third = project.harvest("isles", "2026-11-22")["counts"]
         assert third["add"] == len(tiles_of(1, GROWN))
         assert third["ign"] == added + len(first) - 4
-        deepest = exports_of(site)
-        assert latest(project) == deepest
-
-        # The owner lets the page end at zoom 0 again. The deeper tiles are still served, and most of the map.
-        export(site, 23, range(-3, 1), GROWN, properties(-3, 0, "webp"))
-        fourth = project.harvest("isles", "2026-11-23")["counts"]
-        assert {name: n for name, n in fourth.items() if n} == {"ign": len(deepest)}
-        assert latest(project) == deepest
 
 
 # -- servers of their own
@@ -288,19 +261,11 @@ def tile_of_dynmap(site: Path, name: str) -> Path:
     return site / "tiles/world_nether/flat/0_0" / f"{name}.png"
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"walk": "full", "check": "conditional"},
-        pytest.param({"walk": "pruned", "audit": 0, "full_every": RARELY}, marks=pytest.mark.repetition),
-    ],
-)
 def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
     shared_maps: Path,
     project: Project,
     tmp_path: Path,
     misbehaving: Callable[[Path], Misbehaving],
-    keys: dict[str, Any],
 ) -> None:
     """One deepest tile is drawn anew, and those above it show the same as before.
 
@@ -309,7 +274,7 @@ def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
     site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
     server = misbehaving(site)
     server.rule_for_all = dynmap.own_server(site)
-    project.add_map("dynmap", server.url, **PERMITTED, **keys)
+    project.add_map("dynmap", server.url, robots=False, walk="full", check="conditional")
     project.crawl("dynmap", DAY, spider="dynmap")
     rendering = MROZBARRY.rendering(site)
     assert latest(project) == rendering.images()
@@ -378,21 +343,6 @@ def plain_site(folder: Path, paths: Iterable[str]) -> Path:
     return folder
 
 
-def test_a_blank_image_is_a_missing_plain_tile(project: Project, tmp_path: Path) -> None:
-    """Many servers answer 200 for what is missing, with an image that shows nothing, as nginx's documentation
-    does it: `try_files $uri /images/default.gif;` (`ngx_http_core_module`)."""
-    site = plain_site(tmp_path / "site", ["0/0/0.png", "1/0/0.png", "1/1/0.png"])
-    blank = sha1((site / "blank.png").read_bytes()).hexdigest()
-    keys: dict[str, Any] = {"bounds": list(WORLD), "site_zooms": [0, 1], "blank": [blank]}
-    with nginx(site, location="try_files $uri /blank.png;") as server:
-        project.add_map("games", address(server.url, PLAIN_ANTS), **keys)
-        first = project.harvest("games", DAY)["counts"]
-        (site / "1/1/0.png").unlink()
-        second = project.harvest("games", NEXT_DAY)["counts"]
-    assert (first["add"], first["404"]) == (3, 2)
-    assert (second["ign"], second["404"], second["gone"]) == (2, 2, 1)
-
-
 def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, tmp_path: Path) -> None:
     """Of one zoom, which its addresses do not name. Its tiles have 64 pixels, as the first image tells."""
     site = plain_site(tmp_path / "site", ["1024/1024.png", "1029/1029.png", "5/5.png"])
@@ -409,95 +359,3 @@ def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, 
     told = json.loads(project.scrapy("diff", "canvas", DAY, NEXT_DAY, "--json").stdout)
     left = top = 1029 * 64
     assert (told["pixels"], told["box"]) == (64 * 64, [left, top, left + 64, top + 64])
-
-
-SIDE: Final = 2048
-"""Tiles along the edge of a canvas, of which 1,000 exist."""
-REGION: Final = range(928, 1120)
-"""Columns and rows of a part of it that has all of them."""
-
-
-def painted(number: int) -> bytes:
-    """The image of a tile, of which no two are alike."""
-    buffer = BytesIO()
-    Pillow.new("RGB", (16, 16), f"#{number:06x}").save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def paint(site: Path, place: tuple[int, int], number: int) -> None:
-    file = site / f"{place[0]}/{place[1]}.png"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(painted(number))
-    # By nginx's ETag, files of one second and one size are the same.
-    os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
-
-
-def canvas_of(site: Path) -> dict[LayerTile, bytes]:
-    return {
-        LayerTile("zoom11", 0, 2 * int(file.parent.name) + 1, -2 * int(file.stem) - 1): file.read_bytes()
-        for file in site.glob("*/*.png")
-    }
-
-
-@pytest.mark.parametrize(
-    "region",
-    [REGION, pytest.param(range(SIDE), marks=[pytest.mark.repetition, pytest.mark.timeout(0)])],
-    ids=["region", "whole"],
-)
-def test_a_canvas_of_four_million_places_is_kept_for_three_days_with_a_kill_on_each(
-    project: Project, tmp_path: Path, region: range
-) -> None:
-    """On the second day what exists is asked, and a share of what was empty; on the third, a week after the
-    first, the rest of it."""
-    site, places, drawn = tmp_path / "site", len(region) ** 2, Random(40)
-    corners = drawn.sample([(x, y) for x in REGION[::8] for y in REGION[::8]], 40)
-    tiles = [(x + i, y + j) for x, y in corners for i in range(5) for j in range(5)]
-    for number, place in enumerate(tiles):
-        paint(site, place, number)
-    beside = corners[0][0] + 7, corners[0][1]
-    far = next((x, y) for x in REGION[::8] for y in REGION[::8] if (x, y) not in corners)
-    zone = {"center": [region[0] + region[-1] + 1, -(region[0] + region[-1] + 1)], "zoom": 0}
-    zone |= {"width": len(region), "height": len(region)}
-    days, requests = [], []
-    with nginx(site) as server:
-        url = f"{server.url}/{{x}}/{{y}}.png"
-        project.add_map("canvas", url, canvas={"tiles": [SIDE, SIDE]}, zones=[zone], concurrency=16)
-        for day in ("2026-11-13", "2026-11-14", "2026-11-20"):
-            server.clear_log()
-            with project.running("crawl", "xyz", "-a", "map=canvas", "-a", f"day={day}") as process:
-                assert await_condition(lambda: answered(server) >= 3_000, process)
-                process.kill()
-            # The whole of it takes nine minutes of CPU.
-            project.crawl("canvas", day, spider="xyz", timeout=max(240.0, places / 500))
-            days.append((day, canvas_of(site)))
-            requests.append(len({line.path for line in server.log() if line.path.endswith(".png")}))
-            if len(days) == 1:
-                for number, place in enumerate((*tiles[10:60], beside, far), start=5_000):
-                    paint(site, place, number)
-                for x, y in tiles[60:70]:
-                    (site / f"{x}/{y}.png").unlink()
-    stored = {name.partition("/")[2].partition(".")[0]: body for name, body in project.stored().items()}
-    (first, before), (second, _), (third, after) = days
-    for day, published_then in ((first, before), (third, after)):
-        recorded = as_of(project.versions(), day)
-        assert {tile: stored[sha1] for tile, sha1 in recorded.items()} == published_then
-    # The new tile beside others is found at once, and the one far away at the latest after a week.
-    found = {one.tile for one in project.versions() if one.day == second}
-    assert len(found) in (61, 62)
-    assert LayerTile("zoom11", 0, 2 * beside[0] + 1, -2 * beside[1] - 1) in found
-    assert requests[0] == places
-    assert requests[1] < places / 2
-    walks = {one["day"]: one["walk"] for one in project.harvests("canvas")}
-    assert walks == {first: "full", second: "share", third: "share"}
-
-
-def test_a_template_is_added_with_its_bounds_and_refused_without(project: Project, tmp_path: Path) -> None:
-    with nginx(plain_site(tmp_path / "site", ["0/0/0.png", "1/1/1.png"])) as server:
-        url = address(server.url, PLAIN_ANTS)
-        refused = project.scrapy("add", "snow", url, check=False)
-        assert not project.maps_file.exists()
-        project.scrapy("add", "snow", url, "--bounds=-180,-85,180,85", "--site-zooms=0,1")
-        report = project.harvest("snow", DAY)
-    assert refused.returncode == 2
-    assert "nobody says which zooms the tiles of map 'snow' have" in refused.stderr
-    assert report["counts"]["add"] == 2

@@ -1,4 +1,4 @@
-"""Maps of which a site has fewer zooms one day, because the owner has set them so."""
+"""Maps of which a site has fewer zooms or layers one day, because the owner has set them so."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from tests.middlewares.making import DAY, LATER, drawn, image_of, opened
 from tests.renderers.sites import VERSIONS, of_map
+from tileharvest.history.database import History
+from tileharvest.history.recorded_versions import versions_until
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
 
@@ -19,32 +21,35 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.tiles.grid import Tile
 
-ZOOMS = {
-    "overviewer": ("overviewerConfig.js", '"zoomLevels": ', "7", "6"),
-    "mapcrafter": ("config.js", '"maxZoom": ', "6", "5"),
-    "unmined": ("unmined.map.properties.js", "minZoom: ", "-6", "-5"),
-    "dynmap": ("up/configuration", '"mapzoomout": ', "4", "3"),
-    "squaremap": ("tiles/minecraft_overworld/settings.json", '"max":', "3", "2"),
-    "pl3xmap": ("tiles/minecraft-overworld/settings.json", '"maxOut":', "3", "2"),
-    "bluemap": ("maps/hub_rainbow/settings.json", '"lodCount":', "3", "2"),
+LESS = {
+    "a zoom of overviewer": ("overviewerConfig.js", '"zoomLevels": 7', '"zoomLevels": 6'),
+    "a zoom of mapcrafter": ("config.js", '"maxZoom": 6', '"maxZoom": 5'),
+    "a zoom of unmined": ("unmined.map.properties.js", "minZoom: -6", "minZoom: -5"),
+    "a zoom of dynmap": ("up/configuration", '"mapzoomout": 4', '"mapzoomout": 3'),
+    "a zoom of squaremap": ("tiles/minecraft_overworld/settings.json", '"max":3', '"max":2'),
+    "a zoom of pl3xmap": ("tiles/minecraft-overworld/settings.json", '"maxOut":3', '"maxOut":2'),
+    "a zoom of bluemap": ("maps/hub_rainbow/settings.json", '"lodCount":3', '"lodCount":2'),
+    "a layer of bluemap": ("settings.json", '"world",', ""),
 }
-"""By renderer the file that says how many zooms there are, and the number before and after."""
+"""What a site has less than the day before: the file that says it, and what it says before and after."""
 
 
-@pytest.mark.parametrize("renderer", ZOOMS)
-def test_a_map_of_which_the_site_has_a_zoom_less_has_not_moved(
-    renderer: str, shared_maps: Path, tmp_path: Path
+@pytest.mark.parametrize("less", LESS)
+def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_known_stays(
+    less: str, shared_maps: Path, tmp_path: Path
 ) -> None:
+    renderer = less.rpartition(" ")[2]
     site = of_map(shared_maps, *VERSIONS[renderer][0], tmp_path)
     before = site.probed(renderer)
     found = ((one.name, one.addresses.tile_of(url)) for one in before.layers for url in site.images())
     known = {(name, tile) for name, tile in found if tile is not None}
-    file, said, many, fewer = site.folder / ZOOMS[renderer][0], *ZOOMS[renderer][1:]
+    name, said, fewer = LESS[less]
+    file = site.folder / name
     text = file.read_text(encoding="utf-8")
-    assert said + many in text
+    assert said in text
     # Published files are links to what all tests share.
     file.unlink()
-    file.write_text(text.replace(said + many, said + fewer), encoding="utf-8")
+    file.write_text(text.replace(said, fewer), encoding="utf-8")
     after = site.probed(renderer)
     assert sum(one.depth for one in after.layers) < sum(one.depth for one in before.layers)
     body = drawn("any")
@@ -78,6 +83,9 @@ def test_a_map_of_which_the_site_has_a_zoom_less_has_not_moved(
                 await ask(second, [(layer.name, tile) for layer, tile in unasked])
             counts = await second.finish()
             assert counts.keys() <= {Outcome.IGNORED, Outcome.NOTHING}
+        with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:
+            present = versions_until(history, "small", LATER)
+        assert {place for place, version in present.items() if not version.gone} == known
 
     asyncio.run(run())
     assert asked

@@ -10,7 +10,7 @@ import pytest
 
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.maps_file import load_maps
-from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate, rate_in_words
+from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
 from tileharvest.maps.times import Interval, QuietHours, is_whole_day, parse_time, quiet_until
 
 if TYPE_CHECKING:
@@ -100,19 +100,6 @@ def test_of_two_gaps_both_are_kept_and_one_is_drawn_between_its_ends() -> None:
     assert [gap.draw(random) for random in (0, 0.5, 1)] == pytest.approx([0.2, 0.5, 0.8])
     assert gap.at_least(Delay(0.5, 0.5)) == Delay(0.5, 0.8)
     assert gap.at_least(Delay(1.0, 1.0)) == Delay(1.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("gap", "text"),
-    [
-        *((parse_rate(text.replace(",", "")), text) for text in ("2/s", "30/min", "12.5/s", "1,000/s")),
-        (NO_DELAY, "as fast as it goes"),
-        (Delay(0.0, 1.0), "2/s"),
-        (Delay(7200.0, 7200.0), "0.5/h"),
-    ],
-)
-def test_a_gap_is_told_as_the_rate_over_many_requests(gap: Delay, text: str) -> None:
-    assert rate_in_words(gap) == text
 
 
 # -- intervals

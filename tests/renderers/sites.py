@@ -14,6 +14,7 @@ from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Fetched
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tileharvest.renderers.site import Site
@@ -57,21 +58,38 @@ LEFT_OVER: Final = frozenset({f"{PAGE}tiles/minecraft_overworld/5/-1_0.png"})
 
 
 @dataclass
-class PublishedSite:
-    """A folder as the site at `PAGE`. It notes what was asked."""
+class WrittenSite:
+    """Files as the site at `PAGE`: by their paths below it, or by their whole addresses. It notes what was
+    asked."""
 
-    folder: Path
+    files: Mapping[str, bytes | str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     async def __call__(self, method: str, url: str) -> Fetched:
         self.asked.append(f"{method} {url}")
-        path = url.removeprefix(PAGE).partition("?")[0] or "index.html"
-        file = self.folder / path
-        return Fetched(200, file.read_bytes(), url) if file.is_file() else Fetched(404, b"", url)
+        body = self.content(url.removeprefix(PAGE).partition("?")[0])
+        if body is None:
+            return Fetched(404, b"", url)
+        return Fetched(200, body.encode() if isinstance(body, str) else body, url)
+
+    def content(self, path: str) -> bytes | str | None:
+        return self.files.get(path)
 
     def probed(self, renderer: str, **keys: Any) -> Site:
         description = MapDescription(**{"name": "m", "url": PAGE, **keys})
         return asyncio.run(RENDERERS[renderer].probe(description, self))  # type: ignore[arg-type]
+
+
+class PublishedSite(WrittenSite):
+    """A folder as the site at `PAGE`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def content(self, path: str) -> bytes | None:
+        file = self.folder / (path or "index.html")
+        return file.read_bytes() if file.is_file() else None
 
     def images(self) -> set[str]:
         """The addresses of all images below the page, whatever they show."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from math import floor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.renderers.sites import PAGE, PublishedSite, of_map
-from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.bluemap import LEFT_ALONE, BlueMap
-from tileharvest.renderers.site import Fetched
+from tests.renderers.sites import PAGE, PublishedSite, WrittenSite, of_map
+from tileharvest.renderers.bluemap import LEFT_ALONE
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
 
@@ -39,14 +36,8 @@ def settings(**changed: Any) -> bytes:
 
 
 def layer_of(**changed: Any) -> Layer:
-    return probed({"": b'{"maps": ["world"]}', "maps/world/": settings(**changed)})
-
-
-def probed(files: dict[str, bytes]) -> Layer:
-    async def fetch(method: str, url: str) -> Fetched:
-        return Fetched(200, files[url.removeprefix(PAGE).removesuffix("settings.json")], url)
-
-    return asyncio.run(BlueMap().probe(MapDescription(name="m", url=PAGE), fetch)).layers[0]
+    files = {"settings.json": '{"maps": ["world"]}', "maps/world/settings.json": settings(**changed)}
+    return WrittenSite(files).probed("bluemap").layers[0]
 
 
 @pytest.fixture
@@ -80,17 +71,9 @@ def test_of_many_maps_only_those_that_are_kept_are_asked_about(site: PublishedSi
 
 def test_the_maps_may_lie_on_another_host() -> None:
     folder = "https://tiles.example.org/data/world"
-    answers = {
-        f"{PAGE}settings.json": json.dumps(
-            {"maps": ["world"], "mapDataRoot": "https://tiles.example.org/data"}
-        ).encode(),
-        f"{folder}/settings.json": settings(),
-    }
-
-    async def fetch(method: str, url: str) -> Fetched:
-        return Fetched(200, answers[url], url) if url in answers else Fetched(404, b"", url)
-
-    (layer,) = asyncio.run(BlueMap().probe(MapDescription(name="m", url=PAGE), fetch)).layers
+    said = {"maps": ["world"], "mapDataRoot": "https://tiles.example.org/data"}
+    site = WrittenSite({"settings.json": json.dumps(said), f"{folder}/settings.json": settings()})
+    (layer,) = site.probed("bluemap").layers
     assert layer.addresses.url_of(Tile.at(0, 1, 2)) == f"{folder}/tiles/1/x1/z2.png"
     assert layer.host == "tiles.example.org"
 

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.renderers.sites import PAGE
+from tests.renderers.sites import PAGE, WrittenSite
 from tileharvest.errors import SiteError, printable
-from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.renderers.site import Fetched, Site
+
+if TYPE_CHECKING:
+    from tileharvest.renderers.site import Site
 
 DEPTH: Final = ("-1", "33", "64", "100000", "1000000000", "1e30", "1" + "0" * 30, '"x"', "null")
 SIDE: Final = ("0", "-1", "16385", "9223372036854775808", "1e999")
@@ -147,11 +147,7 @@ IMPOSSIBLE: Final = {
 
 
 def read(renderer: str, files: dict[str, str]) -> Site:
-    async def fetch(method: str, url: str) -> Fetched:
-        text = files.get(url.removeprefix(PAGE))
-        return Fetched(404, b"", url) if text is None else Fetched(200, text.encode(), url)
-
-    return asyncio.run(RENDERERS[renderer].probe(MapDescription(name="m", url=PAGE), fetch))
+    return WrittenSite(files).probed(renderer)
 
 
 def refusals(site_of: Any, *given: Any, **values: str) -> tuple[list[str], list[str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.renderers.sites import PAGE, PublishedSite
+from tests.renderers.sites import PAGE, WrittenSite
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.dynmap import parse_config
@@ -57,14 +57,6 @@ def configuration(**changed: Any) -> bytes:
 
 def of_config(**changed: Any) -> tuple[Layer, ...]:
     return tuple(parse_config(configuration(**changed), TILES, URL))
-
-
-def published(folder: Path, files: dict[str, bytes]) -> PublishedSite:
-    for name, content in files.items():
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return PublishedSite(folder)
 
 
 def test_real_configuration_has_the_values_that_the_file_shows(shared_maps: Path) -> None:
@@ -144,7 +136,7 @@ def test_a_standalone_site_names_its_configuration_and_its_tiles(shared_maps: Pa
         "standalone/config.js": (configs / "dynmap-3-config.js").read_bytes(),
         "standalone/dynmap_config.json": (configs / "dynmap-3-dynmap_config.json").read_bytes(),
     }
-    probed = published(tmp_path, files).probed("dynmap")
+    probed = WrittenSite(files).probed("dynmap")
     assert probed.layers[0].addresses.folder == f"{TILES}world/flat"
     assert probed.answers_head
 
@@ -156,7 +148,7 @@ def test_a_script_may_give_out_the_tiles(tmp_path: Path, script: str, tells: boo
     addresses = "var config = {\n url : {\n  configuration: 'standalone/configuration.php',\n"
     addresses += f"  tiles: 'standalone/{script}?tile=',\n }}\n}};\n"
     files = {"standalone/config.js": addresses.encode(), "standalone/configuration.php": configuration()}
-    site = published(tmp_path, files).probed("dynmap")
+    site = WrittenSite(files).probed("dynmap")
     (layer,) = site.layers
     url = layer.addresses.url_of(Tile(0, 1, -1))
     assert url == f"{PAGE}standalone/{script}?tile=world/flat/0_0/0_0.png"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import struct
 from itertools import islice
 from typing import Any
 
@@ -12,12 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fuzz import assert_told, damaged, fuzzed
-from tests.renderers.sites import PAGE
+from tests.fuzz import fuzzed
 from tests.renderers.test_bounds import WRITTEN, read
 from tileharvest.errors import ConfigurationError, SiteError, printable
-from tileharvest.renderers import unmined
-from tileharvest.renderers.bluemap import parse_regions
 from tileharvest.walk.walk import Walk
 
 NUMBERS = st.one_of(
@@ -81,31 +76,3 @@ def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.Da
     # Half a character has no bytes: no site can send it so.
     files[name] = files[name].encode("utf-8", errors="replace").decode()
     assert_probed(renderer, files)
-
-
-TIMES = struct.pack(">4096i", *range(4096))
-REGIONS = b"\n\0\0\x0b\0\x11last-update-times\0\0\x10\0" + TIMES + b"\0"
-BITMAP = "var UnminedRegions = [{ x: -1, z: 0, m: new Uint32Array([1,0,4294967295]) }];"
-
-
-@fuzzed(200)
-@given(damaged([gzip.compress(REGIONS, mtime=0)]) | damaged([REGIONS]).map(gzip.compress))
-def test_any_bytes_lost_or_changed_in_times_of_regions(body: bytes) -> None:
-    try:
-        assert len(parse_regions(body, PAGE)) == 4096
-    except SiteError as error:
-        assert_told(error)
-
-
-@fuzzed(200)
-@given(damaged([BITMAP.encode()]), st.lists(NUMBERS, max_size=3))
-def test_any_values_of_a_bitmap_of_regions(body: bytes, numbers: list[int | float]) -> None:
-    x, z, *words = [*numbers, -1, 0, 1][:4]
-    group = f"{{ x: {x}, z: {z}, m: new Uint32Array({words}) }}"
-    for text in (body.decode(errors="replace"), f"var UnminedRegions = [{group}];"):
-        try:
-            regions = unmined.parse_regions(text, PAGE)
-        except SiteError as error:
-            assert_told(error)
-        else:
-            assert all(isinstance(number, int) for place in regions for number in place)

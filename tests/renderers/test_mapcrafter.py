@@ -66,10 +66,9 @@ def test_each_rotation_is_a_layer_with_a_folder_of_its_own() -> None:
     assert [layer.name for layer in layers] == ["m/tl", "m/tr", "m/br", "m/bl"]
     assert [layer.addresses.folder for layer in layers] == [f"{PAGE}{layer.name}" for layer in layers]
     assert [layer.rendered for layer in layers] == [1517115602, None, None, 5]
-
-
-def test_a_map_that_was_never_rendered_has_no_layers() -> None:
     assert not of_config(config(maxZoom="0"))
+    (other,) = of_config(config(renderView='"cubist"', rotations="[0]", tileSize="[576, 384]"))
+    assert (other.projection, other.tile_size) == (None, (576, 384))
 
 
 def pixel(
@@ -121,33 +120,3 @@ def test_top_down_a_block_is_as_wide_as_its_texture(x: int, z: int, rotation: in
     expected = 2 * right / 288 - 2 * offset[0], -(2 * down / 288 - 2 * offset[1])
     assert layer.projection.point_of(x, z) == pytest.approx(expected)
     assert layer.projection.place_at(*expected) == pytest.approx((x, z))
-
-
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("rotation", range(4))
-def test_in_a_side_view_blocks_lie_where_its_own_page_draws_them(
-    block: tuple[int, int, int], rotation: int
-) -> None:
-    """`SideRenderView.mcToLatLng` of the page of the unreleased version that draws it.
-
-    Its block images are as wide as a texture and about 1.4 times as high, so tiles are not squares: here they
-    have 3 x 192 and 3 x 128 pixels.
-    """
-    layer = of_config(config(renderView='"side"', textureSize="12", tileSize="[576, 384]"))[rotation]
-    assert layer.projection is not None
-    offset = ([0, 0], [2, 0], [0, 3], [-4, 5])[rotation]
-    x, y, z = block
-    for _ in range(rotation):
-        x, z = -z + 512, x
-    block_width, block_height = 576 / (16.0 * 3), 384 / (8.0 * 3)
-    map_width, map_height = 576 * 2**6, 384 * 2**6
-    right = x * block_width + map_width / 2 - offset[0] * 576
-    down = (z - 1) * block_height / 2 + map_height / 2 + (255 - y) * block_height / 2 - offset[1] * 384
-    expected = 2 * (right - map_width / 2) / 576, -2 * (down - map_height / 2) / 384
-    x, y, z = block
-    assert layer.projection.point_of(x, z, y) == pytest.approx(expected)
-    assert layer.projection.place_at(*layer.projection.point_of(x, z)) == pytest.approx((x, z))
-
-
-def test_of_a_view_that_is_not_known_no_blocks_are_told() -> None:
-    assert of_config(config(renderView='"cubist"', rotations="[0]"))[0].projection is None

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.renderers.sites import PAGE
+from tests.renderers.sites import PAGE, WrittenSite
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import probe, spots
-from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import MOST_SEEDS, Pyramid
 from tileharvest.walk.walk import Walk
@@ -53,18 +52,14 @@ SITES: dict[str, dict[str, Any]] = {
 }
 
 
-async def fetch_from(files: dict[str, Any], url: str) -> Fetched:
-    said = files.get(url.removeprefix(PAGE))
-    return Fetched(404, b"", url) if said is None else Fetched(200, json.dumps(said).encode(), url)
-
-
 @pytest.mark.parametrize("renderer", SITES)
 def test_a_town_far_away_is_among_the_places_at_which_a_walk_starts(renderer: str) -> None:
     files = SITES[renderer]
 
     def start(files: dict[str, Any]) -> set[Tile]:
         description = MapDescription(name="m", url=PAGE, renderer=renderer)
-        (layer,) = asyncio.run(probe(description, lambda _, url: fetch_from(files, url))).layers
+        site = WrittenSite({path: json.dumps(said) for path, said in files.items()})
+        (layer,) = asyncio.run(probe(description, site)).layers
         assert layer.projection is not None
         return set(Walk(layer.pyramid).start())
 

@@ -4,14 +4,11 @@ from fractions import Fraction
 
 import pytest
 
+from tests.renderers.sites import PAGE, WrittenSite
 from tileharvest.errors import ExitStatus, SiteError
-from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.overviewer import parse_config, projection_of
-from tileharvest.renderers.registry import probe
-from tileharvest.renderers.site import Fetched
 from tileharvest.tiles.grid import Tile
 
-PAGE = "https://map.example.net/world/"
 CONFIG = f"{PAGE}overviewerConfig.js"
 
 MINIMAL = """
@@ -41,26 +38,6 @@ REAL = {
         ("world_nether", 6, "webp", 0, None, 1360591426, "1692244637"),
     ],
 }
-
-
-def described(**keys) -> MapDescription:
-    return MapDescription(name="m", url=PAGE, **keys)
-
-
-class FakeSite:
-    """Answers from a table, and with 404 for everything else. It notes what was asked."""
-
-    def __init__(self, answers: dict[str, Fetched]) -> None:
-        self.answers = answers
-        self.asked: list[str] = []
-
-    async def __call__(self, method: str, url: str) -> Fetched:
-        self.asked.append(f"{method} {url}")
-        return self.answers.get(url, Fetched(404))
-
-
-def with_config(text: str) -> FakeSite:
-    return FakeSite({f"{PAGE}overviewerConfig.js": Fetched(200, text.encode())})
 
 
 @pytest.mark.parametrize("name", REAL)
@@ -124,15 +101,9 @@ def test_text_that_is_no_configuration_is_refused_with_what_it_is(text, message)
 
 
 @pytest.mark.parametrize(("layers", "kept"), [((), ["day"]), (("caves", "day"), ["caves", "day"])])
-def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(run, layers, kept):
-    site = run(probe(described(layers=layers), with_config(MINIMAL)))
+def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(layers, kept):
+    site = WrittenSite({"overviewerConfig.js": MINIMAL}).probed("overviewer", layers=layers)
     assert [layer.name for layer in site.layers] == kept
-
-
-def test_layers_lie_beside_the_configuration_that_a_redirect_led_to(run):
-    moved = Fetched(200, MINIMAL.encode(), "https://new.example.net/w/overviewerConfig.js")
-    site = run(probe(described(), FakeSite({CONFIG: moved})))
-    assert site.layers[0].addresses.folder == "https://new.example.net/w/day"
 
 
 @pytest.mark.parametrize("north", range(4))

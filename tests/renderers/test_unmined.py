@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.renderers.sites import PAGE, PAGES, PublishedSite, of_map
+from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tests.renderers.unmined_exports import bitmap, exported, properties
 from tileharvest.errors import SiteError
-from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.unmined import parse_regions
 from tileharvest.tiles.grid import Tile
@@ -111,14 +108,6 @@ def test_arrays_that_begin_and_never_end_are_refused() -> None:
 def test_damaged_regions_are_refused_with_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(SiteError, match=message):
         parse_regions(text, URL)
-
-
-def test_its_page_is_recognised_under_the_name_that_it_writes(tmp_path: Path) -> None:
-    """`unmined.index.html`, which no host shows for the folder."""
-    site = drawn(tmp_path, range(-6, 1), REGIONS, properties())
-    (tmp_path / "unmined.index.html").write_text(PAGES["unmined"], encoding="utf-8")
-    found = asyncio.run(probe(MapDescription(name="m", url=f"{PAGE}unmined.index.html"), site))
-    assert (found.renderer, found.layers) == ("unmined", (layer_of(site),))
 
 
 def test_a_host_that_refuses_head_is_asked_for_the_tile_itself(tmp_path: Path) -> None:

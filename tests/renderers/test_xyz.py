@@ -131,13 +131,6 @@ def test_a_tile_json_says_all(scheme: str, url: str) -> None:
     assert found.addresses.tile_of(url) == Tile.at(-5, 8, 5)
 
 
-def test_an_entry_keeps_a_part_of_what_a_tile_json_has() -> None:
-    found = layer(TILE_JSON, tile_json(), site_zooms=(0, 7), bounds=(7, 46, 8, 47))
-    assert (found.name, found.depth) == ("zoom7", 4)
-    x_from, _, y_from, _ = bounds_at((7, 46, 8, 47), 7)
-    assert found.pyramid.range_at(0).rows[-1] == Tile.at(0, x_from, y_from).y
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

@@ -42,8 +42,7 @@ north is: tl is top left."""
 _REGION: Final = 512
 """Blocks along the edge of the square within which the world is turned."""
 _HEIGHT: Final = 256
-"""The height in blocks from which an isometric map counts downwards. A side view counts from two blocks below
-it."""
+"""The height in blocks from which an isometric map counts downwards."""
 
 
 _Tiles: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)]
@@ -153,8 +152,7 @@ def _projection(
 ) -> Projection | None:
     """Returns where blocks are drawn, from `mcToLatLng` of Mapcrafter's page, or None for an unknown view.
 
-    Each quarter turn of the world moves (x, z) to (512 - z, x). A side view shows the tops and the southern
-    sides of blocks, both equally high.
+    Each quarter turn of the world moves (x, z) to (512 - z, x).
     """
     turned_x, turned_z = (1, 0, 0), (0, 1, 0)
     for _ in range(turns):
@@ -162,11 +160,10 @@ def _projection(
         turned_x = (-xe, -xs, _REGION - x0)
     (xe, xs, x0), (ze, zs, z0) = turned_x, turned_z
     left, top = 2 * offset[0], 2 * offset[1]
-    if described.render_view in ("topdown", "side"):
-        block, is_side = 2 / (16 * tile_width), described.render_view == "side"
-        up, first = (block, z0 + _HEIGHT - 2) if is_side else (0, z0)
-        across, down = block * x0 - left, top - block * first
-        return Projection((block * xe, 0, block * xs, across), (-block * ze, up, -block * zs, down))
+    if described.render_view == "topdown":
+        block = 2 / (16 * tile_width)
+        across, down = block * x0 - left, top - block * z0
+        return Projection((block * xe, 0, block * xs, across), (-block * ze, 0, -block * zs, down))
     if described.render_view != "isometric":
         return None
     wide, high = 2 * described.texture_size / sizes[0], described.texture_size / sizes[1]

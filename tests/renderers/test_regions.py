@@ -11,7 +11,7 @@ import pytest
 from tests.renderers.sites import PAGE, PublishedSite, WrittenSite, of_map
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.regions import BLOCKS, Pl3xMap, Place, Squaremap, endless_pyramid
+from tileharvest.renderers.regions import BLOCKS, Pl3xMap, Squaremap, endless_pyramid
 from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.tiles.grid import Tile
@@ -135,7 +135,7 @@ def test_a_block_is_in_the_tile_that_the_renderers_formula_names(x: int, out: in
 
 def test_the_search_begins_around_the_origin_and_the_spawn_and_goes_over_one_empty_place() -> None:
     """A coarsest tile of four levels is 4,096 blocks wide."""
-    pyramid = endless_pyramid(4, [Place(x=41_000, z=-4097)])
+    pyramid = endless_pyramid(4, [(41_000, -4097)])
     around_origin = {(x, y) for x in range(-2, 2) for y in range(-2, 2)}
     around_spawn = {(x, y) for x in (9, 10, 11) for y in (-3, -2, -1)}
     assert {(tile.column, tile.row) for tile in Walk(pyramid).start()} == around_origin | around_spawn

@@ -19,7 +19,17 @@ import msgspec
 
 from tileharvest.errors import SiteError
 from tileharvest.renderers.addresses import NumberedAddresses
-from tileharvest.renderers.bounds import MOST_LAYERS, Block, Name, Number, Side, Text, converted, read_json
+from tileharvest.renderers.bounds import (
+    MOST_LAYERS,
+    Block,
+    Name,
+    Number,
+    Side,
+    Text,
+    converted,
+    flattened,
+    read_json,
+)
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config
 from tileharvest.tiles.grid import Tile
@@ -68,18 +78,14 @@ class _Settings(msgspec.Struct, rename="camel"):
     """The folder of the maps: relative to the page, or an address. Versions before 5 do not write it."""
 
 
-class _Lowres(msgspec.Struct, rename="camel"):
-    tile_size: tuple[Side, Side]
-    lod_factor: _Factor
-    lod_count: _Count
-
-
-class _Map(msgspec.Struct, rename="camel"):
-    lowres: _Lowres
+class _Map(msgspec.Struct):
+    tile_size: tuple[Side, Side] = msgspec.field(name="lowres.tileSize")
+    lod_factor: _Factor = msgspec.field(name="lowres.lodFactor")
+    lod_count: _Count = msgspec.field(name="lowres.lodCount")
     name: Text | None = None
     sorting: Number = 1_000_000
-    start_pos: tuple[Block, Block] = (0, 0)
-    void_color: list[Number] = []
+    start_pos: tuple[Block, Block] = msgspec.field(name="startPos", default=(0, 0))
+    void_color: list[Number] = msgspec.field(name="voidColor", default_factory=list)
 
 
 class BlueMap(Renderer):
@@ -126,7 +132,7 @@ class BlueMap(Renderer):
             its = await fetch_config(fetch, f"{folder}/{SETTINGS_FILE}")
             if its is not None:
                 with layers.reading(name, its.url):
-                    described = converted(read_json(its.body), _Map)
+                    described = converted(flattened(read_json(its.body), "lowres"), _Map)
                     layers.append(_layer(described, name, f"{folder}/tiles"))
                     order[name] = described.sorting
         layers.sort(key=lambda layer: order[layer.name])
@@ -210,11 +216,11 @@ def _stamps(times: Mapping[_Place, int], size: int) -> tuple[tuple[int, int, str
 
 
 def _layer(settings: _Map, name: str, folder: str) -> Layer:
-    lowres, (east, south) = settings.lowres, settings.start_pos
-    size, height = lowres.tile_size
+    east, south = settings.start_pos
+    size, height = settings.tile_size
     if size != height:
         raise ValueError(f"its tiles are {size} x {height} blocks, and no squares")
-    depth, factor = lowres.lod_count, lowres.lod_factor
+    depth, factor = settings.lod_count, settings.lod_factor
     projection = Projection.from_above(size)
     # The world's origin lies at the edge of a tile, and the land may lie on the other side of the edge.
     seeds = tiles_around(1 - depth, [(0, 0), projection.point_of(east, south)], factor)

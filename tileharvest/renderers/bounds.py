@@ -114,11 +114,24 @@ def converted(value: Any, form: type[_Form]) -> _Form:
     key, found = where.rstrip("`").lstrip("."), value
     its = printable(key, _MOST_SHOWN)
     with suppress(LookupError, TypeError):
+        if isinstance(value, dict) and (names := [name for name in value if key.startswith(name)]):
+            longest = max(names, key=len)
+            found, where = value[longest], key[len(longest) :]
         for name, place in _STEP.findall(where):
             found = found[int(place)] if place else found[name]
         if key and not key.endswith("[...]"):
             raise ValueError(f"{its} is {shown(found)}: {expected[0].lower()}{expected[1:]}")
     raise ValueError(f"{its}: {expected}" if key else expected)
+
+
+def flattened(value: Any, *keys: str) -> Any:
+    """Returns an object whose objects at these keys are spread into it: `lowres: {lodCount: 3}` becomes
+    `lowres.lodCount: 3`."""
+    if not isinstance(value, dict):
+        return value
+    inner = {key: value[key] for key in keys if isinstance(value.get(key), dict)}
+    outer = {key: one for key, one in value.items() if key not in inner}
+    return outer | {f"{key}.{name}": one for key, its in inner.items() for name, one in its.items()}
 
 
 _BRIEF: Final = Repr()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import quote, urljoin
 
 import msgspec
@@ -22,6 +22,7 @@ from tileharvest.renderers.bounds import (
     Suffix,
     Text,
     converted,
+    flattened,
     read_json,
     read_script,
 )
@@ -67,15 +68,13 @@ _HASH: Final = re.compile(r'"-?\d+"', re.ASCII)
 _TILE: Final = re.compile(r"/-?\d+_-?\d+/(?:(z+)_)?(-?\d{1,9})_(-?\d{1,9})", re.ASCII)
 
 
+_Coordinate: TypeAlias = Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)]
+_Listed: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
+
+
 class _Urls(msgspec.Struct):
     configuration: Text = "standalone/dynmap_config.json"
     tiles: Text = "tiles/"
-
-
-class _Center(msgspec.Struct):
-    x: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0.0
-    y: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = _SEA
-    z: Annotated[float, msgspec.Meta(ge=-_EDGE, le=_EDGE)] = 0.0
 
 
 class _Map(msgspec.Struct, rename={"image_format": "image-format"}):
@@ -97,12 +96,14 @@ class _Map(msgspec.Struct, rename={"image_format": "image-format"}):
 
 class _World(msgspec.Struct):
     name: Name
-    center: _Center = msgspec.field(default_factory=_Center)
-    maps: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] = []
+    maps: _Listed = []
+    x: _Coordinate = msgspec.field(name="center.x", default=0.0)
+    y: _Coordinate = msgspec.field(name="center.y", default=_SEA)
+    z: _Coordinate = msgspec.field(name="center.z", default=0.0)
 
 
 class _Config(msgspec.Struct):
-    worlds: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)] = []
+    worlds: _Listed = []
     error: Text | None = None
 
 
@@ -212,7 +213,7 @@ def parse_config(body: bytes, tiles: str, url: str) -> ReadLayers:
     for said in config.worlds:
         named = said.get("name") if isinstance(said, dict) else said
         with layers.reading(named):
-            world = converted(said, _World)
+            world = converted(flattened(said, "center"), _World)
             for described in world.maps:
                 its = described if isinstance(described, dict) else {}
                 name = f"{named}/{its.get('name') or its.get('prefix')}"
@@ -226,9 +227,9 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
         return ()
     size = 128 << described.tilescale
     projection = _projection(described.worldtomap, size)
-    depth, center = described.mapzoomout + 1, world.center
+    depth = described.mapzoomout + 1
     # Nobody says how far a map reaches, or whether anything is drawn at its world's centre and its origin.
-    points = projection.point_of(center.x, center.z, center.y), projection.point_of(0, 0)
+    points = projection.point_of(world.x, world.z, world.y), projection.point_of(0, 0)
     pyramid = Pyramid.endless(depth, tiles_around(1 - depth, points), stride=_STRIDE)
     by_night = described.backgroundnight if described.nightandday else None
     backgrounds = {"": by_night, "_day": described.backgroundday}
@@ -244,7 +245,7 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
                 tile_size=(size, size),
                 world=world.name,
                 projection=projection,
-                spawn=(round(center.x), round(center.y), round(center.z)),
+                spawn=(round(world.x), round(world.y), round(world.z)),
                 background=backgrounds[suffix] or described.background,
             )
         )

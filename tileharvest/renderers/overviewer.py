@@ -26,6 +26,7 @@ from tileharvest.renderers.bounds import (
     Turns,
     Whole,
     converted,
+    flattened,
     read_script,
 )
 from tileharvest.renderers.port import Renderer
@@ -41,14 +42,6 @@ if TYPE_CHECKING:
 CONFIG_FILE: Final = "overviewerConfig.js"
 _VARIABLE: Final = "overviewerConfig"
 _UNRESERVED_IN_URLS: Final = "%/:?#[]@!$&'()*+,;=~-._"
-
-
-class _Const(msgspec.Struct):
-    tile_size: Side = msgspec.field(name="tileSize", default=TILE_SIDE)
-
-
-class _Map(msgspec.Struct):
-    cache_tag: Tag | Whole | None = msgspec.field(name="cacheTag", default=None)
 
 
 class _Tileset(msgspec.Struct, rename="camel"):
@@ -82,8 +75,8 @@ class _Tileset(msgspec.Struct, rename="camel"):
 
 class _Config(msgspec.Struct):
     tilesets: Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
-    const: _Const = msgspec.field(name="CONST", default_factory=_Const)
-    map: _Map = msgspec.field(default_factory=_Map)
+    tile_size: Side = msgspec.field(name="CONST.tileSize", default=TILE_SIDE)
+    cache_tag: Tag | Whole | None = msgspec.field(name="map.cacheTag", default=None)
 
 
 class Overviewer(Renderer):
@@ -117,7 +110,7 @@ def parse_config(text: str, page: str) -> ReadLayers:
             )
         if _VARIABLE not in text:
             raise SiteError(f"{url} does not set {_VARIABLE}: is this a Minecraft-Overviewer map?")
-        config = converted(read_script(text, _VARIABLE), _Config)
+        config = converted(flattened(read_script(text, _VARIABLE), "CONST", "map"), _Config)
     for said in config.tilesets:
         with layers.reading(said.get("path") if isinstance(said, dict) else said):
             layers.append(_layer(converted(said, _Tileset), page, config))
@@ -153,7 +146,7 @@ def projection_of(tile_size: int, north_direction: int) -> Projection:
 
 
 def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:
-    cache_tag, tile_size = config.map.cache_tag, config.const.tile_size
+    cache_tag, tile_size = config.cache_tag, config.tile_size
     query = "" if cache_tag is None else f"?c={quote(str(cache_tag), safe='')}"
     spawn, depth, extension = tileset.spawn, tileset.zoom_levels, tileset.imgextension
     folder = _folder_url(page, tileset.base, tileset.path)

@@ -16,7 +16,7 @@ import msgspec
 
 from tileharvest.maps.template import Template
 from tileharvest.renderers.addresses import TemplateAddresses
-from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted, read_json
+from tileharvest.renderers.bounds import MOST_LAYERS, Name, Suffix, Whole, converted, flattened, read_json
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, fetch_config, not_found
 from tileharvest.tiles.ground import Projection, tiles_around
@@ -48,18 +48,14 @@ _ATTEMPTS: Final = 3
 """How often to read a file that its renderer may just be writing."""
 
 
-class _Style(msgspec.Struct):
-    label: Name
-    """The name of its folder. Pl3xMap calls a style a renderer."""
-
-
 class _World(msgspec.Struct):
     name: Name
     """The world's name, which is also that of its folder."""
     order: Whole = 0
     """The world's place in the menu."""
-    renderers: Annotated[list[_Style], msgspec.Meta(max_length=MOST_LAYERS)] = []
-    """The styles of a world of Pl3xMap. squaremap has one, without a name."""
+    renderers: Annotated[list[dict[str, Any]], msgspec.Meta(max_length=MOST_LAYERS)] = []
+    """The styles of a world of Pl3xMap, which calls them renderers. A style's label is the name of its
+    folder. squaremap has one style, without a name."""
 
 
 _Worlds: TypeAlias = Annotated[list[Any], msgspec.Meta(max_length=MOST_LAYERS)]
@@ -73,25 +69,16 @@ class _Settings(msgspec.Struct, rename="camel"):
     format: Suffix = "png"
 
 
-class Place(msgspec.Struct, frozen=True):
-    """A column of blocks, as the settings of a world write it."""
-
-    x: _Coordinate = 0
-    z: _Coordinate = 0
-
-
-class _Zoom(msgspec.Struct, rename="camel"):
-    """The zooms of a world. squaremap counts from the coarsest level and names the deepest; Pl3xMap counts
-    from the deepest level and names the coarsest."""
-
-    max: Whole | None = None
-    max_out: Whole | None = None
-
-
 class _WorldSettings(msgspec.Struct):
-    zoom: _Zoom
-    spawn: Place = Place()
-    center: Place = Place()
+    """The settings of a world. squaremap counts zooms from the coarsest level and names the deepest; Pl3xMap
+    counts from the deepest level and names the coarsest."""
+
+    max_zoom: Whole | None = msgspec.field(name="zoom.max", default=None)
+    max_out: Whole | None = msgspec.field(name="zoom.maxOut", default=None)
+    spawn_x: _Coordinate = msgspec.field(name="spawn.x", default=0)
+    spawn_z: _Coordinate = msgspec.field(name="spawn.z", default=0)
+    center_x: _Coordinate = msgspec.field(name="center.x", default=0)
+    center_z: _Coordinate = msgspec.field(name="center.z", default=0)
 
 
 class Squaremap(Renderer):
@@ -156,7 +143,9 @@ class Squaremap(Renderer):
                     continue
                 for name, form in forms[world.name].items():
                     with layers.reading(name, its_url):
-                        its = converted(read_json(own.body), _WorldSettings)
+                        its = converted(
+                            flattened(read_json(own.body), "zoom", "spawn", "center"), _WorldSettings
+                        )
                         template = Template(f"{folder}{form}.{settings.format}")
                         layers.append(self._layer(name, world, its, template))
         return layers
@@ -178,23 +167,23 @@ class Squaremap(Renderer):
         """Returns by layer the form of its tiles' addresses, below the world's folder."""
         if self.step > 0:
             return {world.name: "/{z}/{x}_{y}"}
-        labels = [style.label for style in world.renderers]
+        labels = [converted(style.get("label"), Name) for style in world.renderers]
         return {f"{world.name}/{label}": f"/{{z}}/{quote(label)}/{{x}}_{{y}}" for label in labels}
 
     def _layer(self, name: str, world: _World, its: _WorldSettings, template: Template) -> Layer:
-        last = its.zoom.max_out if its.zoom.max is None else its.zoom.max
+        last = its.max_out if its.max_zoom is None else its.max_zoom
         if last is None:
             raise ValueError("it names no last zoom")
-        depth, spawn, extension = last + 1, its.spawn, template.ending
+        depth, extension = last + 1, template.ending
         return Layer(
             name=name,
-            pyramid=endless_pyramid(depth, [spawn, its.center]),
+            pyramid=endless_pyramid(depth, [(its.spawn_x, its.spawn_z), (its.center_x, its.center_z)]),
             image_extension="jpg" if extension == "jpeg" else extension,
             addresses=TemplateAddresses(template, depth, last if self.step > 0 else 0, self.step),
             tile_size=(REGION, REGION),
             world=world.name,
             projection=BLOCKS,
-            spawn=(spawn.x, round(BLOCKS.height), spawn.z),
+            spawn=(its.spawn_x, round(BLOCKS.height), its.spawn_z),
         )
 
 
@@ -216,8 +205,9 @@ class Pl3xMap(Squaremap):
         return 'content="Pl3xMap"' in page or "pl3xmap.js" in page
 
 
-def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
-    """Returns the form of a map that is searched outward from these places, and from the world's origin.
+def endless_pyramid(levels: int, places: Iterable[tuple[int, int]]) -> Pyramid:
+    """Returns the form of a map that is searched outward from these places, given by x and z, and from the
+    world's origin.
 
     Nobody says where the map's first land lies. So the coarsest tiles that show one of the places, the four
     that meet at the origin, and all around these are asked in any case. Raises ValueError for too many
@@ -226,5 +216,5 @@ def endless_pyramid(levels: int, places: Iterable[Place]) -> Pyramid:
     if not 1 <= levels <= MOST_LEVELS:
         raise ValueError(f"a map of {levels} zoom levels, where 1 to {MOST_LEVELS} can be")
     points = [(x, y) for x in (-1.0, 1.0) for y in (-1.0, 1.0)]
-    points += [BLOCKS.point_of(place.x, place.z) for place in places]
+    points += [BLOCKS.point_of(*place) for place in places]
     return Pyramid.endless(levels, tiles_around(1 - levels, points), stride=STRIDE)

@@ -154,7 +154,7 @@ def test_all_that_the_index_names_is_on_the_disk_before_the_index_is(
     small.harvest(THIRD, {Tile(0, 201, 1): noise(4)})
     synced: list[set[str]] = []
 
-    def sync(paths: list[str], file_system: int | None) -> None:
+    def sync(paths: list[str]) -> None:
         assert (tmp_path / "out" / "index.html").read_bytes() == before["index.html"]
         synced.append(set(paths))
 

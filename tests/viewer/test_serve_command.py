@@ -59,7 +59,7 @@ def test_a_port_that_is_taken_is_refused(world: World) -> None:
     assert done.stderr.splitlines()[-1].startswith(line)
 
 
-@pytest.mark.parametrize("port", ["http", "", "-1", "65536", "80.0", "1" * 40, "８０"])
+@pytest.mark.parametrize("port", ["http", "", "-1", "65536", "1" * 40, "８０"])
 def test_what_is_no_port_is_refused(port: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be: write a number from 0"):
         parse_port(port)

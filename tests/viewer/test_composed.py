@@ -222,8 +222,9 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
 def test_what_nobody_waits_for_any_more_is_not_begun(
     tall: World, history: History, store: WatchedStore, tmp_path: Path
 ) -> None:
-    served = ServedMaps(tall.maps_file, tall.data / "areas.toml", lambda: history, lambda _: 0)
-    application = Application(served, store, Composer(store), {}, DiskCache(tmp_path, 0))
+    areas, composer = tall.data / "areas.toml", Composer(store)
+    served = ServedMaps(tall.maps_file, areas, lambda: history, lambda _: 0, store, composer)
+    application = Application(served, {}, DiskCache(tmp_path, 0))
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in TOP.children()]
     store.let_go.clear()
     with running(application) as client, ExitStack() as waiting:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import feedparser  # type: ignore[import-untyped]
-import icalendar
 import pytest
 from PIL import Image
 
@@ -19,7 +18,7 @@ from tileharvest.tiles.grid import Tile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.viewer.asking import Client, Reply
+    from tests.viewer.asking import Client
 
 API = f"/api/v1/maps/{MAP}"
 DAYS = [FIRST + timedelta(days=number) for number in range(4)]
@@ -83,21 +82,11 @@ def test_a_picture_of_a_day_has_exactly_the_pixels_of_its_rectangle(client: Clie
     assert Image.open(io.BytesIO(reply.body)).size == (8, 12)
 
 
-def feed(client: Client, form: str, **query: Any) -> Reply:
-    reply = client.get(f"{API}/{form}", {"layer": DAY_LAYER, **query})
-    assert reply.status == 200
-    return reply
-
-
 def entries(client: Client, **query: Any) -> list[Any]:
-    parsed = feedparser.parse(feed(client, "events.atom", **query).body)
+    parsed = feedparser.parse(client.get(f"{API}/events.atom", {"layer": DAY_LAYER, **query}).body)
     assert not parsed.bozo
     assert parsed.version == "atom10"
     return list(parsed.entries)
-
-
-def calendar(client: Client, **query: Any) -> list[Any]:
-    return list(icalendar.Calendar.from_ical(feed(client, "events.ics", **query).body).walk("VEVENT"))
 
 
 def test_a_feed_reader_finds_the_events_newest_first(client: Client) -> None:
@@ -120,16 +109,6 @@ def test_an_entry_leads_to_both_days_at_its_place_and_shows_them(client: Client)
     assert f"/before/{DAYS[0]}/{DAYS[2]}.jpg?layer=day&amp;ground=0,0,4,4" in entry.content[0].value
 
 
-def test_a_calendar_has_the_same_events(client: Client) -> None:
-    found = calendar(client)
-    assert sorted(f"urn:uuid:{event['UID']}" for event in found) == sorted(e.id for e in entries(client))
-    (house,) = (event for event in found if "3 tiles" in event["SUMMARY"])
-    # RFC 5545, 3.6.1: the end of a whole day is the day after.
-    assert (house["DTSTART"].dt, house["DTEND"].dt) == (DAYS[1], DAYS[3])
-    for event in found:
-        assert {"UID", "DTSTAMP", "SUMMARY", "URL"} <= event.keys()
-
-
 def test_each_layer_area_and_language_has_a_feed_of_its_own(client: Client) -> None:
     layer, chinese = {"layer": DAY_LAYER}, {"language": "zh"}
     asked: list[dict[str, str]] = [{}, layer, {**layer, "ground": "0,0,4,4"}, chinese, layer | chinese]
@@ -141,7 +120,6 @@ def test_each_layer_area_and_language_has_a_feed_of_its_own(client: Client) -> N
     titles = [one.feed.title for one in feeds]
     assert (titles[0], titles[3]) == ("world: what is new", "world：新变化")
     assert titles[2].startswith("world: what is new around X ")
-    assert "X-WR-CALNAME:world：新变化" in feed(client, "events.ics", language="zh").body.decode()
 
 
 def test_an_event_that_grows_stays_the_same_event(world: World) -> None:

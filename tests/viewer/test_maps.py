@@ -40,7 +40,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.viewer.api import is_live
-from tileharvest.viewer.served_maps import TimedCache
+from tileharvest.viewer.served_maps import kept_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,13 +130,10 @@ def test_a_maps_file_is_read_when_it_changes_and_counts_as_it_was_when_it_become
     assert "is not valid TOML" in record.getMessage()
 
 
-def test_a_value_that_is_too_old_is_made_again_unless_its_stamp_is_the_same() -> None:
-    times, stamps = iter([0.0, 0.5, 1.0, 2.0, 3.0, 4.0]), iter([7, 7, 8, None, None])
-    cache: TimedCache[int] = TimedCache(1.0, lambda: next(times))
-    made = iter(range(10))
-    found = [cache.get("map", lambda: next(made), lambda: next(stamps)) for _ in range(6)]
-    # At 1.0 the stamp is still 7, at 2.0 it is 8, and from then on nobody knows.
-    assert found == [0, 0, 0, 1, 2, 3]
+def test_a_value_is_used_again_until_it_is_too_old() -> None:
+    made, times = iter(range(10)), iter([0.0, 0.5, 1.0, 1.9, 3.0])
+    kept = kept_for(1.0, lambda _: next(made), lambda: next(times))
+    assert [kept("map") for _ in range(5)] == [0, 0, 1, 1, 2]
 
 
 @pytest.mark.parametrize(

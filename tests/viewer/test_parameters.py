@@ -107,7 +107,6 @@ ASKED: Final[dict[str, dict[str, str]]] = {
     **QUESTIONS,
     f"{API}/events": {"layer": "day"},
     f"{API}/events.atom": {"layer": "day", "language": "en"},
-    f"{API}/events.ics": {},
     f"{API}/pixels": {},
     f"{API}/before/2021-02-13/0_1_1": {},
     f"{API}/ground/2021-02-13/0_1_1": {},

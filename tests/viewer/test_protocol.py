@@ -13,7 +13,7 @@ from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
 from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.host_names import admission
+from tileharvest.viewer.server import admission
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -98,13 +98,12 @@ def viewer_of(
         areas_file(settings),
         lambda: open_history_if_any(settings),
         partial(workers_on, settings),
+        store,
+        composer,
         partial(_next_due, settings),
         names,
     )
-    with (
-        closing(served),
-        closing(Application(served, store, composer, page_files(), cache, sites)) as application,
-    ):
+    with closing(served), closing(Application(served, page_files(), cache, sites)) as application:
         yield application
 
 
@@ -119,7 +118,6 @@ async def listening(application: Application, opts: Namespace) -> AsyncIterator[
     """Serves the viewer where the options say until the block ends, and says where that is. Raises what the
     server's `listening` raises, and ConfigurationError for a wrong port."""
     from tileharvest.viewer import server
-    from tileharvest.viewer.host_names import is_loopback
 
     host = opts.host or HOST
     port = server.parse_port(opts.port or PORT)
@@ -127,7 +125,7 @@ async def listening(application: Application, opts: Namespace) -> AsyncIterator[
         write_line(f"the viewer is at {address} (Ctrl-C ends it)")
         # A program that reads the output through a pipe waits for this line.
         sys.stdout.flush()
-        if not is_loopback(host):
+        if not server.is_loopback(host):
             everybody = "everybody who reaches this computer sees all that the viewer shows"
             say(f"warning: {everybody}; it has no passwords")
         yield

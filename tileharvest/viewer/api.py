@@ -20,9 +20,9 @@ from tileharvest.history.recorded_versions import shown, story
 from tileharvest.history.schema import BLOCK_LEVELS, MOVED
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.tiles.ground import Ground
-from tileharvest.viewer.host_names import is_loopback
 from tileharvest.viewer.parameters import AREA, Parameters, parse_tile
 from tileharvest.viewer.replies import quoted, unknown
+from tileharvest.viewer.server import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -190,17 +190,6 @@ def heated_in(kept: list[int], zoom: int, factor: int = 2) -> int:
     return min((each for each in kept if each >= zoom + levels), default=max(kept))
 
 
-_STATS: Final = (
-    "tiles_done",
-    "tiles_expected",
-    "failures",
-    "requests_per_second",
-    "seconds_left",
-    "stopped",
-)
-"""The stats of a running harvest, as the commands show them, that stand in the answer about harvests."""
-
-
 def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any] | None:
     """Returns how far the last harvest is, as the commands show it, or None if it has ended."""
     if not summaries or summaries[-1].ended is not None:
@@ -208,10 +197,8 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
     last = summaries[-1]
     state, detail = (State.RUNNING, "") if workers else (State.INTERRUPTED, last.stopped or "")
     stats = HarvestStats.of(last, state, detail, workers).as_plain()
-    return {
-        "active": workers > 0,
-        **{name: stats[name] for name in _STATS},
-    }
+    shown = ("tiles_done", "tiles_expected", "failures", "requests_per_second", "seconds_left", "stopped")
+    return {"active": workers > 0, **{name: stats[name] for name in shown}}
 
 
 def _summary(served: ServedMaps, name: str) -> dict[str, Any]:

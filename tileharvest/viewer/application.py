@@ -17,15 +17,12 @@ from tileharvest.pictures.pixels import picture_of
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import is_image_name
 from tileharvest.viewer import api
-from tileharvest.viewer.events import list_events
-from tileharvest.viewer.feeds import FEEDS, feed
+from tileharvest.viewer.events import feed, list_events
 from tileharvest.viewer.page_files import INDEX
-from tileharvest.viewer.parameters import picture_days
 from tileharvest.viewer.picture_replies import composed_picture, ground_picture, pixel_story
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
     FOR_EVER,
-    HTML,
     JSON,
     NEVER,
     RefusedError,
@@ -41,35 +38,28 @@ from tileharvest.viewer.replies import (
     tagged,
     unknown,
 )
-from tileharvest.viewer.shared_places import known_parameters, place_picture, shared_place
+from tileharvest.viewer.shared_places import PARAMETERS, place_picture, shared_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tileharvest.pictures.composer import Composer
     from tileharvest.store.cache import DiskCache
-    from tileharvest.store.port import TileStore
     from tileharvest.viewer.api import Question
     from tileharvest.viewer.page_files import FileAnswer
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
     Answer = Callable[[web.Request], web.StreamResponse]
+    Kind = Callable[[bytes, web.BaseRequest], web.Response]
 
 _log = logging.getLogger(__name__)
 
 METHODS: Final = ("GET", "HEAD")
 
-_QUESTION_THREADS: Final = 2
-"""There are two, so that one is left for quick questions while the other answers a slow one, such as heat
-over a large area."""
-_LONG_THREADS: Final = 1
-"""A long question takes up to seconds over a million versions."""
-_IMAGE_THREADS: Final = 4
-"""On one core these threads read, check and send 4,000 to 8,000 images of 60 kB a second from memory. Reading
-in the event loop would be a fifth faster, but one slow disk would then hold up every reply. Disks answer
-several threads faster than one."""
-_COMPOSING_THREADS: Final = 2
+_THREADS: Final = {"quick": 2, "long": 1, "images": 4, "composing": 2}
+"""The threads for each kind of work. Of two for quick questions one is left while the other answers a slow
+one, such as heat over a large area. A long question takes up to seconds over a million versions. Disks answer
+several threads faster than one; in the event loop one slow disk would hold up every reply."""
 _FORM: Final = "answer 2"
 """The form of the answers, a part of each name in the cache. Change the number with the form: the cache
 outlives the program."""
@@ -77,7 +67,9 @@ outlives the program."""
 _MAPS: Final = "/api/v1/maps"
 _MAP: Final = "/api/v1/maps/{map}"
 _KINDS: Final = {"png": "image/png", "jpg": "image/jpeg", "webp": "image/webp"}
+_HTML: Final = {"Content-Type": "text/html; charset=utf-8", "Cache-Control": AFTER_ASKING}
 _LINES: Final = {"Content-Type": "application/x-ndjson", "Cache-Control": AFTER_ASKING}
+_ATOM: Final = {"Content-Type": "application/atom+xml", "Cache-Control": AFTER_ASKING}
 _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
 """The headers of a picture of the past, which an import may change."""
 FAILED: Final = "the viewer failed; its log says why"
@@ -94,8 +86,6 @@ class Application:
     def __init__(
         self,
         served: ServedMaps,
-        store: TileStore,
-        composer: Composer,
         page: Mapping[str, FileAnswer],
         cache: DiskCache,
         ancestors: tuple[str, ...] = (),
@@ -103,23 +93,18 @@ class Application:
         """`cache` keeps the answers to long questions about harvests that have ended. `ancestors` are the
         sites that may show the page in a frame."""
         self._served = served
-        self._store = store
-        self._composer = composer
         self._page = page
         self._cache = cache
         self._ancestors = ancestors
-        self._questions = ThreadPoolExecutor(_QUESTION_THREADS, "history")
-        self._long_questions = ThreadPoolExecutor(_LONG_THREADS, "long-questions")
-        self._images = ThreadPoolExecutor(_IMAGE_THREADS, "images")
-        self._composing = ThreadPoolExecutor(_COMPOSING_THREADS, "composing")
+        self._threads = {kind: ThreadPoolExecutor(number, kind) for kind, number in _THREADS.items()}
 
     def routes(self) -> list[web.RouteDef]:
         """Returns what answers each address."""
-        quick, long, images, composing = self._threads
+        quick, long, images, composing = self._threads.values()
         answers: list[tuple[str, ThreadPoolExecutor, Answer]] = [
             ("/tiles/{image}", images, self._image),
             ("/pictures/{image}", images, self._image),
-            ("/s/{map}/{days}/{place}.jpg", composing, self._shared_picture),
+            ("/s/{map}/{days}/{place}.jpg", composing, self._asked(place_picture, self._unfolded, True)),
             ("/s/{names:.*}", quick, self._shared_page),
             (_MAPS, quick, self._asked(api.list_maps)),
             (_MAP, quick, self._asked(api.outline)),
@@ -130,16 +115,16 @@ class Application:
             (f"{_MAP}/harvests", quick, self._asked(api.list_harvests)),
             (f"{_MAP}/areas", quick, self._asked(api.list_areas)),
             (f"{_MAP}/areas/{{area}}", quick, self._asked(api.area_story)),
-            (f"{_MAP}/places", long, self._asked(api.most_changed, remembered=True)),
-            (f"{_MAP}/events", long, self._asked(list_events, remembered=True)),
-            *((f"{_MAP}/{form}", long, self._feed) for form in FEEDS),
-            (f"{_MAP}/pixels", long, self._pixels),
+            (f"{_MAP}/places", long, self._asked(api.most_changed, json, True)),
+            (f"{_MAP}/events", long, self._asked(list_events, json, True)),
+            (f"{_MAP}/events.atom", long, self._feed),
+            (f"{_MAP}/pixels", long, self._asked(pixel_story, _lines, True)),
             (f"{_MAP}/composed/{{tile}}/{{picture}}", composing, self._composed),
-            (f"{_MAP}/before/{{day}}/{{picture}}", composing, self._ground_picture),
-            (f"{_MAP}/ground/{{picture}}", composing, self._ground_picture),
+            (f"{_MAP}/before/{{day}}/{{picture}}", composing, self._asked(ground_picture, _picture, True)),
+            (f"{_MAP}/ground/{{picture}}", composing, self._asked(ground_picture, _picture, True)),
         ]
         return [
-            web.get("/", self._index),
+            web.get("/", self._page_file),
             web.get("/page/{name:.+}", self._page_file),
             web.get("/healthz", _alive),
             *(web.get(path, _in(threads, answer)) for path, threads, answer in answers),
@@ -170,25 +155,16 @@ class Application:
 
     def close(self) -> None:
         """Lets no more work begin. Work that is under way in threads comes to its end."""
-        self._composer.stop()
-        for threads in self._threads:
+        self._served.composer.stop()
+        for threads in self._threads.values():
             threads.shutdown(wait=False, cancel_futures=True)
 
-    @property
-    def _threads(self) -> tuple[ThreadPoolExecutor, ...]:
-        return self._questions, self._long_questions, self._images, self._composing
-
-    async def _index(self, request: web.Request) -> web.Response:
-        if INDEX not in self._page:
-            raise unknown("the page is not there")
-        page = self._page[INDEX](request)
-        return framed(page, self._ancestors if "embed" in request.query else ())
-
     async def _page_file(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
+        name = request.match_info.get("name", INDEX)
         if name not in self._page:
             raise unknown(f"the page has no file {quoted(name)}")
-        return self._page[name](request)
+        is_framed = name == INDEX and "embed" in request.query
+        return framed(self._page[name](request), self._ancestors if is_framed else ())
 
     def _image(self, request: web.Request) -> web.Response:
         """Answers with an image, or with the picture that it shows."""
@@ -203,75 +179,50 @@ class Application:
         if knows(request, headers["ETag"]):
             return not_modified(headers)
         try:
-            body = self._store.named(name)
+            body = self._served.store.named(name)
         except MissingImageError:
             raise unknown(f"the store has no image {name}") from None
         except StoreError as failed:
             _log.error("%s", failed)
-            raise RefusedError(
-                HTTPStatus.INTERNAL_SERVER_ERROR, f"image {name} is damaged or cannot be read"
-            ) from None
+            message = f"image {name} is damaged or cannot be read"
+            raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
         return reply(picture_of(body) if request.path.startswith("/pictures/") else body, headers)
 
-    def _asked(self, question: Question, *, remembered: bool = False) -> Answer:
+    def _asked(self, question: Question, kind: Kind = json, is_remembered: bool = False) -> Answer:
+        """Returns what answers a question with a reply of this kind."""
+
         def answer(request: web.Request) -> web.Response:
             def make() -> bytes:
-                names = tuple(request.match_info.values())
-                return msgspec.json.encode(question(self._served, names, _query(request)))
+                made = question(self._served, tuple(request.match_info.values()), _query(request))
+                return made if isinstance(made, bytes) else msgspec.json.encode(made)
 
-            return json(self._remembered(request, make) if remembered else make(), request)
+            return kind(self._remembered(request, make) if is_remembered else make(), request)
 
         return answer
 
     def _composed(self, request: web.Request) -> web.Response:
-        names = tuple(request.match_info.values())
-        return composed_picture(self._served, self._composer, names, request)
-
-    def _ground_picture(self, request: web.Request) -> web.Response:
-        name, *texts = request.match_info.values()
-        days = picture_days(texts, ".jpg")
-
-        def make() -> bytes:
-            return ground_picture(self._served, self._store, self._composer, name, days, _query(request))
-
-        body = self._remembered(request, make)
-        if not body:
-            # A browser would report status 404 as an error, and it is none.
-            return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
-        return tagged(body, tag_of(body), _PICTURE, request, None)
-
-    def _pixels(self, request: web.Request) -> web.Response:
-        def make() -> bytes:
-            return pixel_story(self._served, self._store, request.match_info["map"], _query(request))
-
-        return compressible(self._remembered(request, make), _LINES, request)
+        return composed_picture(self._served, tuple(request.match_info.values()), request)
 
     def _feed(self, request: web.Request) -> web.Response:
-        name, form = request.match_info["map"], request.path.rpartition("/")[2]
+        name = request.match_info["map"]
         # A feed reader needs whole addresses, so the answer depends on the viewer's address.
         viewer = self._address(name, request)
 
         def make() -> bytes:
-            return feed(self._served, name, form, viewer, _query(request))
+            return feed(self._served, name, viewer, _query(request))
 
-        headers = {"Content-Type": FEEDS[form], "Cache-Control": AFTER_ASKING}
-        return compressible(self._remembered(request, make, viewer), headers, request)
+        return compressible(self._remembered(request, make, viewer), _ATOM, request)
 
     def _shared_page(self, request: web.Request) -> web.Response:
         names = request.match_info["names"].split("/")
-        place = shared_place(self._served, names, known_parameters(_query(request)))
+        # Social networks add parameters to the links that people post.
+        known = [(name, value) for name, value in _query(request) if name in PARAMETERS]
+        place = shared_place(self._served, names, known)
         body = place.html(self._address(place.outline.name, request)).encode()
-        headers = {"Content-Type": HTML, "Cache-Control": AFTER_ASKING}
-        return framed(compressible(body, headers, request), self._ancestors if place.is_embedded else ())
+        return framed(compressible(body, _HTML, request), self._ancestors if place.is_embedded else ())
 
-    def _shared_picture(self, request: web.Request) -> web.Response:
-        place = shared_place(self._served, tuple(request.match_info.values()), _query(request))
-
-        def make() -> bytes:
-            return place_picture(self._served, self._store, self._composer, place)
-
-        body = self._remembered(request, make)
-        response = tagged(body, tag_of(body), _PICTURE, request, None)
+    def _unfolded(self, body: bytes, request: web.BaseRequest) -> web.Response:
+        response = _picture(body, request)
         if self._ancestors:
             # Sites that may show the page in a frame may show its picture, too.
             response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
@@ -310,6 +261,17 @@ async def _alive(request: web.Request) -> web.Response:
 
 def _query(request: web.Request) -> Query:
     return list(request.query.items())
+
+
+def _lines(body: bytes, request: web.BaseRequest) -> web.Response:
+    return compressible(body, _LINES, request)
+
+
+def _picture(body: bytes, request: web.BaseRequest) -> web.Response:
+    if not body:
+        # A browser would report status 404 as an error, and it is none.
+        return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
+    return tagged(body, tag_of(body), _PICTURE, request, None)
 
 
 def _in(threads: ThreadPoolExecutor, answer: Answer) -> Any:

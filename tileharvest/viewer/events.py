@@ -1,17 +1,28 @@
-"""The viewer's events: those of a period, and those of the last months for feeds."""
+"""What is new: the events of a period, and the Atom feed (RFC 4287) of those of the last months.
+
+An event keeps its identity while it grows, so that a feed reader updates the entry and shows it once.
+"""
 
 from __future__ import annotations
 
+import re
+import uuid
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, timedelta
+from html import escape
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+from xml.etree import ElementTree as ET
 
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, printable
 from tileharvest.history.events import certainty, events
+from tileharvest.maps.permalink import permalink, written
+from tileharvest.renderers.xyz import page_place
 from tileharvest.tiles.ground import Ground
 from tileharvest.viewer.parameters import Parameters, bounds_in_world, ground_in
 from tileharvest.viewer.replies import RefusedError, wrong
+from tileharvest.viewer.shared_places import place_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +31,7 @@ if TYPE_CHECKING:
     from tileharvest.history.events import Certainty
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.tiles.events import Event
+    from tileharvest.tiles.layers import Layer
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -28,6 +40,48 @@ MOST_EVENTS: Final = 1000
 _EVENTS: Final = 100
 MONTHS: Final = 3
 """The months with a harvest that a feed covers."""
+MOST_ENTRIES: Final = 200
+"""The most events of a feed. The newest ones are kept, so a feed reader that comes every few days misses
+none."""
+
+_ATOM: Final = "http://www.w3.org/2005/Atom"
+_NAMES: Final = uuid.UUID("6f1a3f0e-52a1-5c0b-9d3e-0f6c2b1e7a44")
+"""The namespace of the events' identities. With another namespace every event would be new to every feed
+reader."""
+_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BEGAN: Final = "1970-01-01T00:00:00Z"
+"""The time of update of a feed without events."""
+
+_WORDS: Final = {
+    "en": {
+        "title": "{map}: what is new",
+        "title_of_area": "{map}: what is new {place}",
+        "changed": "{tiles} changed {place}, {days}",
+        "new": "The map has grown by {tiles} {place}, {days}",
+        "gone": "{tiles} gone {place}, {days}",
+        "tile": "1 tile",
+        "tiles": "{n:,} tiles",
+        "place": "around {place}",
+        "period": "{first} to {last}",
+        "pictures": "Before ({before}) and after ({after})",
+        "compare": "Compare the two days on the map",
+        "layer": "Layer: {layer}",
+    },
+    "zh": {
+        "title": "{map}：新变化",
+        "title_of_area": "{map}：{place}的新变化",
+        "changed": "{days}，{place} {tiles}有变化",
+        "new": "{days}，{place} 地图新增 {tiles}",
+        "gone": "{days}，{place} {tiles}消失",
+        "tile": "1 个图块",
+        "tiles": "{n:,} 个图块",
+        "place": "{place} 附近",
+        "period": "{first} 至 {last}",
+        "pictures": "之前（{before}）与之后（{after}）",
+        "compare": "在地图上比较这两天",
+        "layer": "图层：{layer}",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,32 +122,26 @@ def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 
 
 def recent_events(
-    served: ServedMaps, map_name: str, parameters: Parameters
+    served: ServedMaps, map_name: str, layer_name: str | None, ground: Ground | None
 ) -> tuple[MapOutline, list[LayerEvent]]:
     """Returns the events of the map's last months with a harvest for a feed, newest first.
 
     Each month is clustered by itself, so that an event is the same in each answer. Days to which harvests
-    still add are left out. If no `layer` is asked for, the first layer of each world counts, as the others
-    show the same ground, for example by night. Raises RefusedError.
+    still add are left out. If no layer is named, the first layer of each world counts, as the others show the
+    same ground, for example by night. Raises RefusedError.
     """
     outline = served.outline(map_name)
-    layers = outline.layers
-    if "layer" in parameters:
-        layers = (served.layer(map_name, parameters.text("layer"))[2],)
-    ground = ground_in(parameters) if "ground" in parameters else None
-    found: list[LayerEvent] = []
-    worlds: set[str] = set()
-    for layer in layers:
-        described = layer.described(outline.days[-1])
-        if described.world in worlds:
-            continue
-        if described.world is not None:
-            worlds.add(described.world)
-        for first, last in months(outline.days):
-            found += _of_layer(served, outline, layer, first, last, ground, is_settled=True)[0]
-    return outline, sorted(
-        found, key=lambda one: (one.updated, one.event.first, one.event.tiles, one.event.seed), reverse=True
-    )
+    # Reversed, so that the first layer of each world stays.
+    firsts = {one.described(outline.days[-1]).world or (one.name,): one for one in outline.layers[::-1]}
+    named = list(firsts.values()) if layer_name is None else [served.layer(map_name, layer_name)[2]]
+    found = [
+        event
+        for layer in named
+        for first, last in months(outline.days)
+        for event in _of_layer(served, outline, layer, first, last, ground, is_settled=True)[0]
+    ]
+    found.sort(key=lambda one: (one.updated, one.event.first, one.event.tiles, one.event.seed), reverse=True)
+    return outline, found
 
 
 def months(days: Sequence[date]) -> Iterator[tuple[date, date]]:
@@ -144,3 +192,129 @@ def _as_plain(shown: LayerEvent, outline: MapOutline) -> dict[str, Any]:
         "ground": [shown.ground.west, shown.ground.south, shown.ground.east, shown.ground.north],
         **bounds_in_world(shown.ground, shown.layer.described(event.last), outline.renderer),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The values that all entries of a feed share."""
+
+    outline: MapOutline
+    viewer: str
+    """The viewer's address, with a slash at its end."""
+    address: str
+    """The feed's own address."""
+    layer: LayerOutline | None
+    """The only layer of the feed, or None if it covers all layers."""
+    ground: Ground | None
+    """The feed's rectangle, or None if it covers the whole map."""
+    language: str
+
+    @property
+    def map(self) -> str:
+        return self.outline.name
+
+    @property
+    def title(self) -> str:
+        if self.ground is None:
+            return self._say("title", map=self.map)
+        layer = self.layer or self.outline.layers[0]
+        return self._say("title_of_area", map=self.map, place=self._place(layer.latest, self.ground))
+
+    def sentence(self, shown: LayerEvent) -> str:
+        """Returns one line about an event."""
+        event = shown.event
+        first, last = event.first.isoformat(), event.last.isoformat()
+        days = first if first == last else self._say("period", first=first, last=last)
+        tiles = self._say("tile" if event.tiles == 1 else "tiles", n=event.tiles)
+        place = self._place(shown.layer.described(event.last), shown.ground)
+        return self._say(event.kind, tiles=tiles, place=place, days=days)
+
+    def link(self, shown: LayerEvent) -> str:
+        """Returns the page's address that compares the days before and after the event at its place."""
+        event, layer = shown.event, shown.layer
+        x, z, _ = page_place(layer.described(event.last), self.outline.renderer, shown.ground.middle)
+        return permalink(self.viewer, self.map, layer.name, event.last, x, z, event.area.zoom, shown.before)
+
+    def picture(self, shown: LayerEvent) -> str:
+        """Returns the address of the pictures before and after."""
+        ground = shown.ground
+        corners = ",".join(written(edge) for edge in (ground.west, ground.south, ground.east, ground.north))
+        days = f"{shown.before}/{shown.event.last}.jpg"
+        query = urlencode({"layer": shown.layer.name, "ground": corners}, safe=",")
+        return f"{self.viewer}api/v1/maps/{quote(self.map, safe='')}/before/{days}?{query}"
+
+    def html(self, shown: LayerEvent) -> str:
+        """Returns the HTML that a feed reader shows for an event."""
+        pictures = self._say("pictures", before=shown.before, after=shown.event.last)
+        link, picture = escape(self.link(shown)), escape(self.picture(shown))
+        layer = escape(self._say("layer", layer=shown.layer.name))
+        return (
+            f'<p><a href="{link}"><img src="{picture}" alt="{escape(pictures)}"></a></p>'
+            f'<p>{escape(pictures)}. <a href="{link}">{escape(self._say("compare"))}</a></p><p>{layer}</p>'
+        )
+
+    def identity(self, shown: LayerEvent) -> uuid.UUID:
+        """Returns an event's identity, which stays the same in each viewer of the map, whatever later
+        harvests add to the event. Each language has its own, so a reader of two feeds shows both entries."""
+        event = shown.event
+        named = [self.map, shown.layer.name, event.first.isoformat(), str(event.seed)]
+        named += [self.language] if self.language != "en" else []
+        return uuid.uuid5(_NAMES, repr(tuple(named)))
+
+    def _say(self, words: str, **values: object) -> str:
+        shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
+        return _WORDS[self.language][words].format(**shown)
+
+    def _place(self, layer: Layer, ground: Ground) -> str:
+        middle = page_place(layer, self.outline.renderer, ground.middle)
+        return self._say("place", place=place_in_words(*middle, self.language))
+
+
+def feed(served: ServedMaps, map_name: str, viewer: str, query: Query) -> bytes:
+    """Returns the Atom feed of a map's newest events, newest first. `viewer` is the address of the viewer's
+    page, with a slash at its end. Raises RefusedError."""
+    parameters = Parameters(query, (), ("layer", "ground", "language"))
+    language = parameters.language(tuple(_WORDS))
+    layer_name = parameters.text("layer") if "layer" in parameters else None
+    ground = ground_in(parameters) if "ground" in parameters else None
+    outline, found = recent_events(served, map_name, layer_name, ground)
+    address = f"{viewer}api/v1/maps/{quote(map_name, safe='')}/events.atom"
+    asked = f"?{urlencode(query, safe=',')}" if query else ""
+    layer = None if layer_name is None else outline.layer(layer_name)
+    return atom(Feed(outline, viewer, address + asked, layer, ground, language), found)
+
+
+def atom(feed: Feed, events: Sequence[LayerEvent]) -> bytes:
+    """Returns the feed as Atom, with the newest events first."""
+    shown = events[:MOST_ENTRIES]
+    root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
+    _add(root, "id", uuid.uuid5(_NAMES, feed.address.removeprefix(feed.viewer)).urn)
+    _add(root, "title", feed.title)
+    _add(root, "updated", _moment(shown[0].updated) if shown else _BEGAN)
+    _add(root, "link", rel="self", type="application/atom+xml", href=feed.address)
+    _add(
+        root, "link", rel="alternate", type="text/html", href=f"{feed.viewer}#{urlencode({'map': feed.map})}"
+    )
+    _add(_add(root, "author"), "name", feed.map)
+    _add(root, "generator", "TileHarvest")
+    for one in shown:
+        entry = _add(root, "entry")
+        _add(entry, "id", feed.identity(one).urn)
+        _add(entry, "title", feed.sentence(one))
+        _add(entry, "updated", _moment(one.updated))
+        _add(entry, "link", rel="alternate", type="text/html", href=feed.link(one))
+        _add(entry, "category", term=one.event.kind)
+        _add(entry, "content", feed.html(one), type="html")
+    body: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return body
+
+
+def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: str) -> ET.Element:
+    child = ET.SubElement(parent, name, attributes)
+    # A site names its layers as it likes, and XML knows no control characters.
+    child.text = None if text is None else _NO_XML.sub(" ", text)
+    return child
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

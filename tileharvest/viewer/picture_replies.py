@@ -31,18 +31,14 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
-    from tileharvest.pictures.composer import Composer
     from tileharvest.pictures.pixel_story import Chapter
-    from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.ground import Ground
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 
-def composed_picture(
-    served: ServedMaps, composer: Composer, names: Sequence[str], request: web.BaseRequest
-) -> web.Response:
+def composed_picture(served: ServedMaps, names: Sequence[str], request: web.BaseRequest) -> web.Response:
     """Replies with the picture of a tile on a day. Both are in the address, and the layer is a parameter.
 
     A cache must ask again each time, because an import may bring a past that was not known. Raises
@@ -53,14 +49,14 @@ def composed_picture(
     layer_name = Parameters(request.query.items(), ("layer",)).text("layer")
     tile, (day,) = parse_tile(tile_name), picture_days([picture_name], ".png")
     past = _past(served, map_name, layer_name, tile, day)
-    composition = composer.composition(past, tile)
+    composition = served.composer.composition(past, tile)
     if composition is None:
         raise unknown(f"there was nothing at {tile} by {day}")
     tag = f'"{composition.key}"'
     headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}
     if knows(request, tag):
         return not_modified(headers)
-    picture = composer.picture(past, composition)
+    picture = served.composer.picture(past, composition)
     if not picture.whole:
         headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
     return reply(picture.body, headers)
@@ -79,22 +75,17 @@ def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: d
     return past
 
 
-def ground_picture(
-    served: ServedMaps,
-    store: TileStore,
-    composer: Composer,
-    map_name: str,
-    days: Sequence[date],
-    query: Query,
-) -> bytes:
+def ground_picture(served: ServedMaps, names: Sequence[str], query: Query) -> bytes:
     """Returns a JPEG of a rectangle. For one day it shows exactly the rectangle. For two days it shows both
     side by side, cropped to the part that differs.
 
     Returns no bytes if nothing was there by then, if no difference can be seen, or if the rectangle is too
     large. Raises RefusedError, and ComposerStoppedError if the viewer is being stopped.
     """
+    map_name, *texts = names
+    days = picture_days(texts, ".jpg")
     history, outline, layer, ground = _asked(served, map_name, query)
-    scenes = Scenes(store, composer, history, outline, layer)
+    scenes = Scenes(served.store, served.composer, history, outline, layer)
     try:
         zoom = scenes.zoom(ground, days[-1])
         if zoom is None:
@@ -106,14 +97,14 @@ def ground_picture(
         raise damaged("rectangle") from None
 
 
-def pixel_story(served: ServedMaps, store: TileStore, map_name: str, query: Query) -> bytes:
+def pixel_story(served: ServedMaps, names: Sequence[str], query: Query) -> bytes:
     """Returns the story of a rectangle's pixels: a line of JSON for each day on which they changed, and a
     last line that sums up. Raises RefusedError if there can be no story."""
-    history, outline, layer, ground = _asked(served, map_name, query)
+    history, outline, layer, ground = _asked(served, names[0], query)
     if not layer.zooms:
         raise unknown("nothing was ever recorded in this layer")
     try:
-        story = PixelStory(store, layer, max(layer.zooms), ground)
+        story = PixelStory(served.store, layer, max(layer.zooms), ground)
     except ValueError as error:
         raise wrong(f"of this rectangle no story can be told: {error}; draw another one") from None
     return b"".join(msgspec.json.encode(line) + b"\n" for line in _told(story, history, outline))

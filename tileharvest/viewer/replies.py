@@ -19,7 +19,6 @@ MOST_ECHOED: Final = 80
 """The most characters of a client's own text that a message repeats."""
 
 JSON: Final = "application/json"
-HTML: Final = "text/html; charset=utf-8"
 
 FOR_EVER: Final = "public, max-age=31536000, immutable"
 """Cache-Control for an address that names its content. A year is the longest time that caches are used to

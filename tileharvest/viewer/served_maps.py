@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tileharvest.errors import ConfigurationError, program
 from tileharvest.history.outlines import NEVER_HARVESTED, MapOutline, brief_outlines, map_outline
@@ -24,54 +25,38 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.pictures.composer import Composer
+    from tileharvest.store.port import TileStore
 
 _log = logging.getLogger(__name__)
 
 OUTLINE_AGE: Final = 1.0
-"""Seconds for which a map's outline is used again. After that it is read again if the history has changed.
-Reading it takes milliseconds, and one screen needs it several times."""
+"""Seconds for which a map's outline is used again. Reading it takes milliseconds, and one screen needs it
+several times."""
 
 HARVESTS_AGE: Final = 3.0
 """Seconds for which a map's harvests, and the number of its workers, are used again. Counting what an
 unfinished harvest has done reads all tiles of the map."""
 
-_Value = TypeVar("_Value")
+_MOST_KEPT: Final = 1000
+"""The most maps whose outlines and harvests are kept in memory for so long."""
+
 _Content = TypeVar("_Content")
 
 
-class TimedCache(Generic[_Value]):
-    """Values that are used again for some seconds. May be used by several threads.
+def kept_for(
+    age: float, make: Callable[..., _Content], clock: Callable[[], float] = time.monotonic
+) -> Callable[..., _Content]:
+    """Returns the function with a memory: within `age` seconds equal arguments give the same value again.
 
-    If several threads ask for one key at once, one of them makes the value, and the others wait. No key is
-    ever forgotten, so there must be few keys.
+    It may be called by several threads. `clock` returns seconds and never goes back.
     """
 
-    def __init__(self, age: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """`age` is how many seconds a value is used again. `clock` returns seconds and never goes back."""
-        self._age = age
-        self._clock = clock
-        self._made: dict[Hashable, tuple[float, int | None, _Value]] = {}
-        self._making: dict[Hashable, threading.Lock] = {}
+    @lru_cache(_MOST_KEPT)
+    def made(_: int, *arguments: Hashable) -> _Content:
+        return make(*arguments)
 
-    def get(
-        self, key: Hashable, make: Callable[[], _Value], stamp: Callable[[], int | None] = lambda: None
-    ) -> _Value:
-        """Returns the value of the key.
-
-        `stamp` returns a number that is another one if the value may have changed, or None if that is not
-        known. It is asked when the value is too old. If the number is the same, the value is used again for
-        as long as before.
-        """
-        with self._making.setdefault(key, threading.Lock()):
-            now = self._clock()
-            known = self._made.get(key)
-            if known is not None and now - known[0] < self._age:
-                return known[2]
-            # It is read before the value, so that a change in between is not missed.
-            present = stamp()
-            value = known[2] if known and present is not None and present == known[1] else make()
-            self._made[key] = now, present, value
-            return value
+    return lambda *arguments: made(int(clock() / age), *arguments)
 
 
 class ServedMaps:
@@ -85,14 +70,16 @@ class ServedMaps:
         areas_file: Path,
         open_history: Callable[[], History | None],
         workers: Callable[[str], int],
+        store: TileStore,
+        composer: Composer,
         due: Callable[[MapDescription, History], datetime | None] = lambda *_: None,
         only: Collection[str] = (),
     ) -> None:
         """`only` names the maps to serve. If it is empty all maps are served.
 
         `open_history` returns None until a harvest has begun a history. `workers` returns how many workers
-        harvest the map of that name now. A bool counts as 0 or 1. `due` returns when a map's next harvest
-        begins, or None if it never does.
+        harvest the map of that name now. `due` returns when a map's next harvest begins, or None if it never
+        does. `store` has the maps' images, and `composer` makes pictures of them.
 
         A missing file describes no maps or areas. Raises ConfigurationError for a mistake in a file, and for
         a name in `only` that neither `maps.toml` nor the history has.
@@ -107,10 +94,11 @@ class ServedMaps:
         self._opened: History | None = None
         self._workers = workers
         self._due = due
-        self._briefs: TimedCache[dict[str, dict[str, Any]]] = TimedCache(OUTLINE_AGE)
-        self._outlines: TimedCache[MapOutline] = TimedCache(OUTLINE_AGE)
-        self._harvests: TimedCache[tuple[list[HarvestSummary], int, datetime | None]]
-        self._harvests = TimedCache(HARVESTS_AGE)
+        self.store = store
+        self.composer = composer
+        self._briefs = kept_for(OUTLINE_AGE, brief_outlines)
+        self._outlines = kept_for(OUTLINE_AGE, map_outline)
+        self._summaries = kept_for(HARVESTS_AGE, self._harvests_in)
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:
@@ -155,20 +143,18 @@ class ServedMaps:
         history = self.history
         if history is None or name not in self._harvested():
             return MapOutline(name, (), ())
-        return self._outlines.get(name, lambda: map_outline(history, name), history.stamp)
+        return self._outlines(history, name)
 
     def harvests(self, name: str) -> tuple[list[HarvestSummary], int, datetime | None]:
         """Returns the map's harvests, oldest first, the number of workers that harvest it now, and the moment
         at which its next harvest is due, or None if that is not known."""
-        days, history, described = self.outline(name).days, self.history, self.described(name)
-        if history is None or not days:
-            return [], 0, None
+        days, history = self.outline(name).days, self.history
+        return self._summaries(history, name) if history is not None and days else ([], 0, None)
 
-        def look() -> tuple[list[HarvestSummary], int, datetime | None]:
-            due = self._due(described, history) if described else None
-            return harvest_summaries(history, name), int(self._workers(name)), due
-
-        return self._harvests.get(name, look)
+    def _harvests_in(self, history: History, name: str) -> tuple[list[HarvestSummary], int, datetime | None]:
+        described = self.described(name)
+        due = self._due(described, history) if described else None
+        return harvest_summaries(history, name), self._workers(name), due
 
     def layer(self, map_name: str, name: str) -> tuple[History, MapOutline, LayerOutline]:
         """Returns the history, the map's outline and the layer's outline. Raises RefusedError for an unknown
@@ -203,7 +189,7 @@ class ServedMaps:
         history = self.history
         if history is None:
             return {}
-        return self._briefs.get(None, lambda: brief_outlines(history), history.stamp)
+        return self._briefs(history)
 
     def _maps(self) -> Mapping[str, MapDescription]:
         """Returns the maps of `maps.toml`, in its order."""

@@ -1,4 +1,4 @@
-"""The viewer's server: its options, its connections, and its run until it is stopped."""
+"""The viewer's server: its options, the host names it answers to, and its run until it is stopped."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import signal
 import socket
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import uvloop
 from aiohttp import web
 
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.viewer.host_names import admission
 from tileharvest.viewer.replies import error, quoted
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ PATIENCE: Final = 0.3
 KEPT_ALIVE: Final = 30.0
 """Seconds for which an idle connection is held. An open page asks every 15."""
 
+_NAME: Final = re.compile(r"(?!-)[a-z0-9_-]+(\.[a-z0-9_-]+)*", re.ASCII)
+_LOOPBACK: Final = "localhost"
 _HIGHEST_PORT: Final = 65_535
 _ORIGIN: Final = re.compile(
     r"https?://(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*(:\d{1,5})?", re.ASCII | re.IGNORECASE
@@ -96,6 +98,61 @@ async def listening(
         yield _address(host, runner.addresses)
     finally:
         await runner.cleanup()
+
+
+def admission(host: str, more: Iterable[str] = ()) -> Callable[[str], bool]:
+    """Returns a function that says whether a request may name a host, written as in the header Host:
+    `127.0.0.1:8000`. The viewer listens on `host`.
+
+    It may name `host` itself, the loopback, and the names of `--allow-host`, which are `more`. If the viewer
+    listens to more than the loopback, any IP address will do, because no name server can give a number
+    another meaning. Another name may be an attack (DNS rebinding): its owner lets it mean 127.0.0.1 for a
+    moment, so that a page of theirs reads in a visitor's browser what only the visitor's computer may see.
+    Raises ConfigurationError for anything but a name in `more`, such as the address of a page.
+    """
+    names, takes_addresses = {host.lower()}, not is_loopback(host)
+    for name in more:
+        plain = name.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+        if _ip(plain) is None and _NAME.fullmatch(plain) is None:
+            raise ConfigurationError(
+                f"--allow-host {name} cannot be: write a name alone, such as maps.example.net"
+            )
+        names.add(plain)
+
+    def admits(authority: str) -> bool:
+        named = _host_of(authority)
+        if named is None:
+            return False
+        return named in names or is_loopback(named) or (takes_addresses and _ip(named) is not None)
+
+    return admits
+
+
+def is_loopback(host: str) -> bool:
+    """Returns whether a name or an address always means the computer itself (RFC 6761, section 6.3)."""
+    address = _ip(host)
+    if address is not None:
+        return address.is_loopback
+    return host.lower() == _LOOPBACK or host.lower().endswith(f".{_LOOPBACK}")
+
+
+def _host_of(authority: str) -> str | None:
+    """Returns the host of an authority with any port: proxies and tunnels have ports of their own."""
+    try:
+        parts = urlsplit(f"//{authority}")
+        # A wrong port raises ValueError, too.
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    is_all = (parts.netloc, parts.username) == (authority, None)
+    return host.removesuffix(".") if host and is_all else None
+
+
+def _ip(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 def _guard(admits: Callable[[str], bool]) -> Any:

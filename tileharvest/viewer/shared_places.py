@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tileharvest.history.outlines import LayerOutline, MapOutline
-    from tileharvest.pictures.composer import Composer
-    from tileharvest.store.port import TileStore
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -48,7 +46,7 @@ _FARTHEST: Final = 180
 """A distance from the equator, in degrees of longitude, that lies beyond both poles of a map of the earth."""
 _ROOT: Final = "../../../"
 """The viewer's address, as seen from that of a shared place."""
-_PARAMETERS: Final = ("layer", "language", "embed")
+PARAMETERS: Final = ("layer", "language", "embed")
 _WORDS: Final = {
     "en": {
         "one": "{map} on {day}",
@@ -115,36 +113,29 @@ class SharedPlace:
         page = escape(self.page(_ROOT, is_embedded=self.is_embedded))
         meta = {
             "og:type": "website",
-            "og:site_name": "TileHarvest",
             "og:title": self.title,
             "og:description": self.description,
             "og:url": self.address(viewer),
             "og:image": self.address(viewer, ".jpg"),
-            "og:image:type": "image/jpeg",
             "og:image:width": str(WIDTH),
             "og:image:height": str(HEIGHT),
-            "og:image:alt": self.title,
         }
-        lines = (
-            "<!doctype html>",
-            f'<html lang="{self.language}" data-theme="auto" prefix="og: https://ogp.me/ns#">',
-            '<meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<meta name="color-scheme" content="light dark">',
-            f"<title>{escape(self.title)}</title>",
-            f'<link rel="icon" href="{_ROOT}page/icon.svg" type="image/svg+xml">',
-            # In the viewer's colours: the page would else be white for the moment that it is seen.
-            f'<link rel="stylesheet" href="{_ROOT}page/style.css">',
-            f'<meta http-equiv="refresh" content="0; url={page}">',
-            f'<meta name="description" content="{escape(self.description)}">',
-            *(f'<meta property="{name}" content="{escape(value)}">' for name, value in meta.items()),
-            '<meta name="twitter:card" content="summary_large_image">',
-            f'<main class="empty"><h1>{escape(self.title)}</h1>',
-            f"<p>{escape(self.description)}</p>",
-            f'<p><a href="{page}">{escape(self._words("open"))}</a></p></main>',
-            "",
-        )
-        return "\n".join(lines)
+        title, description, link = map(escape, (self.title, self.description, self._words("open")))
+        told = "\n".join(f'<meta property="{name}" content="{escape(meta[name])}">' for name in meta)
+        # In the viewer's colours: the page would else be white for the moment that it is seen.
+        return f"""<!doctype html>
+<html lang="{self.language}" data-theme="auto" prefix="og: https://ogp.me/ns#">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="{_ROOT}page/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="{_ROOT}page/style.css">
+<meta http-equiv="refresh" content="0; url={page}">
+<meta name="description" content="{description}">
+{told}
+<meta name="twitter:card" content="summary_large_image">
+<main class="empty"><h1>{title}</h1><p>{description}</p><p><a href="{page}">{link}</a></p></main>
+"""
 
     def _words(self, key: str, **values: object) -> str:
         shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
@@ -160,7 +151,7 @@ def place_in_words(x: float, z: float, degrees: tuple[float, float] | None, lang
 
 def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> SharedPlace:
     """Returns the place that an address names. Raises RefusedError, which says what is not there."""
-    parameters = Parameters(query, (), _PARAMETERS)
+    parameters = Parameters(query, (), PARAMETERS)
     if len(names) != 3:
         raise unknown("a shared place is written s/MAP/DAY/X,Z,ZOOM")
     map_name, days_text, place_text = names
@@ -173,19 +164,15 @@ def shared_place(served: ServedMaps, names: Sequence[str], query: Query) -> Shar
     return SharedPlace(outline, layer, days, x, z, zoom, language, "embed" in parameters)
 
 
-def known_parameters(query: Query) -> Query:
-    """Returns the parameters of a shared place. Social networks add others to the links that people post."""
-    return [(name, value) for name, value in query if name in _PARAMETERS]
-
-
-def place_picture(served: ServedMaps, store: TileStore, composer: Composer, place: SharedPlace) -> bytes:
+def place_picture(served: ServedMaps, names: Sequence[str], query: Query) -> bytes:
     """Returns a JPEG of 1200 x 630 pixels. It shows the place on its day, or on both days with the days above
     them.
 
     Raises RefusedError if there is nothing to show, and ComposerStoppedError if the viewer is being stopped.
     """
+    place = shared_place(served, names, query)
     history = served.layer(place.outline.name, place.layer.name)[0]
-    scenes = Scenes(store, composer, history, place.outline, place.layer)
+    scenes = Scenes(served.store, served.composer, history, place.outline, place.layer)
     is_pair = len(place.days) > 1
     size = ((WIDTH - GAP) // 2, HEIGHT - HEADING) if is_pair else (WIDTH, HEIGHT)
     ground = _ground(place, *size)
@@ -205,7 +192,7 @@ def place_picture(served: ServedMaps, store: TileStore, composer: Composer, plac
 def _days(outline: MapOutline, text: str) -> tuple[date, ...]:
     days = tuple(day for day in map(parse_day, text.split("..")) if day is not None)
     first, last = outline.days[0], outline.days[-1]
-    if len(days) != len(text.split("..")) or len(days) > 2 or list(days) != sorted(set(days)):
+    if len(days) != text.count("..") + 1 or len(days) > 2 or list(days) != sorted(set(days)):
         raise unknown(f"{quoted(text)} is neither a day nor two: write 2021-02-13, or 2021-02-13..2021-02-16")
     if days[0] < first or days[-1] > last:
         raise unknown(f"the history of map '{outline.name}' goes from {first} to {last}, without {text}")
@@ -219,11 +206,7 @@ def _place(outline: MapOutline, layer: LayerOutline, text: str) -> tuple[float, 
         raise unknown(f"{quoted(text)} is not a place: write X,Z,ZOOM, as in 120,-340,-1")
     x, z, zoom = map(float, place.groups())
     if not _COARSEST <= zoom <= _MOST_ENLARGED:
-        kept = layer.kept_zooms() or [0]
-        raise unknown(
-            f"{quoted(text)} is not a place: there is no zoom {place[3]}; the zooms go from {kept[0]} to"
-            f" {kept[-1]}, the deepest, and enlarged to {_MOST_ENLARGED}"
-        )
+        raise unknown(f"{quoted(text)} is not a place: zooms go from {_COARSEST} to {_MOST_ENLARGED}")
     if is_on_earth(layer.latest, outline.renderer) and abs(z) > _FARTHEST:
         raise unknown(f"{quoted(text)} is farther out than the map")
     return x, z, zoom

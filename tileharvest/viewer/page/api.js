@@ -261,12 +261,12 @@ async function bodyOf(response) {
 }
 
 /**
- * @param {string} map @param {string} layer @param {string} form `atom` or `ics` @param {string} language
+ * @param {string} map @param {string} layer @param {string} language
  * @param {Ground | null} ground null: everywhere
  */
-export function groundFeedAddress(map, layer, form, language, ground) {
+export function feedAddress(map, layer, language, ground) {
   const query = new URLSearchParams({ layer, language, ...corners(ground) });
-  return `${BASE}/maps/${encodeURIComponent(map)}/events.${form}?${query}`;
+  return `${BASE}/maps/${encodeURIComponent(map)}/events.atom?${query}`;
 }
 
 /**

@@ -53,8 +53,7 @@ export async function drawArea(maps, { map, area: name }) {
     element("p", {}, `${map} · ${text("areaCorners", { layer: area.layer, corners: corners(area) })}`),
     element("p", { class: "actions" }, ...[
       onMap && element("a", { href: onMap }, text("areaOnMap")),
-      element("a", { href: feedAddress(map, "atom", area) }, text("areaFeed")),
-      element("a", { href: feedAddress(map, "ics", area) }, text("areaCalendar")),
+      element("a", { href: api.feedAddress(map, area.layer, language(), groundOf(area)) }, text("areaFeed")),
     ].filter((link) => link !== null)),
     days.length < 2 ? null : filmOfArea(map, area),
     days.length === 0 ? element("p", {}, text("areaNothing")) : null,
@@ -86,11 +85,6 @@ function chapter(map, area, day, before, tiles) {
 /** @param {api.NamedArea} area @returns {api.Ground} */
 function groundOf({ ground: [west, south, east, north] }) {
   return { west, south, east, north };
-}
-
-/** @param {string} map @param {"atom" | "ics"} form @param {api.NamedArea} area @returns {string} */
-function feedAddress(map, form, area) {
-  return api.groundFeedAddress(map, area.layer, form, language(), groundOf(area));
 }
 
 /** @param {api.NamedArea} area @returns {string} */

@@ -59,11 +59,9 @@ export function eventsPanel(view, { span, inView, day, before }, choose, address
         onchange: (event) => choose({ inView: /** @type {any} */ (event.target).checked }),
       }), " ", text("eventsInView"))),
     list,
-    element("p", { class: "feeds" }, text("eventsFeeds"), " ",
-      ...["atom", "ics"].flatMap((form) => [element("a", {
-        href: api.groundFeedAddress(outline.name, layer.name, form, language(), ground),
-        type: form === "atom" ? "application/atom+xml" : "text/calendar",
-      }, text(form === "atom" ? "eventsAtom" : "eventsCalendar")), " "])));
+    element("p", { class: "feeds" }, element("a", {
+      href: api.feedAddress(outline.name, layer.name, language(), ground), type: "application/atom+xml",
+    }, text("eventsFeed"))));
 }
 
 /** @param {string} day @param {string | null} before @returns {[Span, string][]} */

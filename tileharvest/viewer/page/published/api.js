@@ -154,7 +154,7 @@ export function beforeAddress() {
 export const composedAddress = () => "";
 export const groundAddress = () => "";
 export const sharedAddress = () => null;
-export const groundFeedAddress = () => "";
+export const feedAddress = () => "";
 export const areas = async () => [];
 export const places = async () => [];
 export const areaImage = refuse;

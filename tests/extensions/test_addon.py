@@ -10,8 +10,6 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from tileharvest.extensions.addon import TileHarvest
-from tileharvest.extensions.prometheus import Prometheus
-from tileharvest.maps.settings import setting
 
 
 def test_scrapy_finds_it_by_its_short_name() -> None:
@@ -21,14 +19,6 @@ def test_scrapy_finds_it_by_its_short_name() -> None:
 def test_the_package_itself_loads_nothing() -> None:
     code = "import sys, tileharvest; sys.exit(not {'scrapy', 'twisted'}.isdisjoint(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_it_brings_scheduler_and_defaults() -> None:
-    settings = Settings()
-    TileHarvest().update_settings(settings)
-    assert settings["SCHEDULER"] == "tileharvest.scheduler.Scheduler"
-    assert setting(settings, "MAX_ATTEMPTS") == 5
-    assert settings["EXTENSIONS"] == {Prometheus: 500}
 
 
 def test_a_redis_of_the_environment_alone_is_not_the_projects() -> None:

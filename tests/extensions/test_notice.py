@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,7 +16,6 @@ from tests.notices.receiver import receiver
 from tileharvest.errors import AlreadyHarvestedError, SiteError, TileHarvestError
 from tileharvest.extensions.notice import Notice
 from tileharvest.harvest.settings import harvest_for
-from tileharvest.notices.delivery import in_daemon
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.tiles.outcomes import Outcome
 
@@ -95,24 +93,3 @@ def test_without_apprise_one_line_says_how_to_install_it(
     monkeypatch.setattr("tileharvest.notices.delivery.find_spec", lambda _name: None)
     asyncio.run(notice()._notify())
     assert caplog.messages == ["notices need Apprise: pip install '.[notify]'; this goes on without"]
-
-
-def test_nobody_waits_longer_than_that_for_what_hangs() -> None:
-    going_on = threading.Event()
-
-    def hang() -> list[str]:
-        going_on.wait(60)
-        return []
-
-    async def wait() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.wrap_future(in_daemon(hang)), 0.05)
-
-    try:
-        asyncio.run(wait())
-    finally:
-        # By now the loop is closed, which must not matter to what ends only then.
-        going_on.set()
-    for thread in threading.enumerate():
-        if thread.name == "notice":
-            thread.join(10)

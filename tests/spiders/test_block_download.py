@@ -219,14 +219,6 @@ async def test_a_budget_of_requests_is_kept_to_the_tile() -> None:
         assert site.throttle.lacking == "requests"
 
 
-async def test_tiles_start_apart_where_the_map_has_a_rate() -> None:
-    """The throttle's own tests show that the starts are right; here each tile takes one."""
-    async with stage(gap=Delay(0.01, 0.01)) as site:
-        began = asyncio.get_running_loop().time()
-        assert (await site.ask(0b11111)).asked == 0b11111
-        assert asyncio.get_running_loop().time() - began >= 0.04
-
-
 async def test_a_tile_without_an_answer_has_its_failure_and_one_that_is_forbidden_is_not_asked() -> None:
     async with stage() as site:
         tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())

@@ -199,12 +199,3 @@ def test_tiles_that_a_site_names_in_a_network_of_ours_are_not_asked_for(
     refusal = nullcontext() if is_near else pytest.raises(SiteError, match="was not asked")
     with refusal:
         asyncio.run(fetches.expect_near(Site("bluemap", (layer,)), "map.example.net"))
-
-
-def test_an_answer_loads_none_of_the_exceptions_by_which_a_request_fails(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """They come with Twisted's own client, which takes as long to load as a thousand tiles to ask."""
-    monkeypatch.delattr(fetches, "kinds_of")
-    answer = asyncio.run(Engine(monkeypatch).fetch("map.example.net", "http://map.example.net/settings.json"))
-    assert answer.status == 404

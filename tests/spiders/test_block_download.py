@@ -17,7 +17,6 @@ from tileharvest.harvest.walks import LayerWalk
 from tileharvest.history.blocks import KnownBlock
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import Delay
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
@@ -116,7 +115,7 @@ class Stage:
 
 @asynccontextmanager
 async def stage(
-    *, concurrency: int = 4, gap: Delay | None = None, budget: Budget | None = None, **settings: Any
+    *, concurrency: int = 4, budget: Budget | None = None, **settings: Any
 ) -> AsyncIterator[Stage]:
     """A handler of a crawl of its own, at a site of its own."""
     site = Stage()
@@ -132,7 +131,7 @@ async def stage(
         answers_head=True,
         description=SimpleNamespace(page=f"{site.url}/", host="127.0.0.1", gap=None),
     )
-    rules = Rules("127.0.0.1", concurrency, *([gap] if gap else []))
+    rules = Rules("127.0.0.1", concurrency)
     shared = SqliteThrottle()
     await shared.open()
     site.crawl.rules = rules

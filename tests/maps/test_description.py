@@ -1,11 +1,13 @@
 """`maps.toml`: what is read, and how each mistake is answered."""
 
+from datetime import time
 from pathlib import Path
 
 import pytest
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import find_map, load_maps
+from tileharvest.maps.times import Interval
 from tileharvest.tiles.grid import Zone
 
 WHOLE = """
@@ -143,3 +145,18 @@ def test_missing_file_is_refused_with_the_way_to_make_one(tmp_path):
 def test_unknown_map_is_refused_with_the_name_that_is_nearest(write):
     with pytest.raises(ConfigurationError, match=r"no map 'kedma'; did you mean 'kedama'\?"):
         find_map(write(WHOLE), "kedma")
+
+
+@pytest.mark.parametrize(
+    ("lines", "segment", "adaptive"),
+    [
+        ('at = "04:00"', None, None),
+        ('every = "6h"\nat = "04:00"', "every:6h", None),
+        ('every = "auto"\nat = "04:00"', "day", ("1d", "28d")),
+        ('every = "auto"\nevery_min = "6h"\nevery_max = "2w"\nat = "04:00"', "every:6h", ("6h", "2w")),
+    ],
+)
+def test_an_entry_decides_segment_and_time(write, lines, segment, adaptive):
+    found = load_maps(write(f'[m]\nurl = "http://h/"\n{lines}\n'))["m"]
+    assert (found.segment, found.at_time) == (segment, time(4))
+    assert found.adaptive == (adaptive and tuple(map(Interval.parse, adaptive)))

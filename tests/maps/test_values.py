@@ -9,13 +9,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tileharvest.maps.budgets import Budget, parse_size
-from tileharvest.maps.maps_file import load_maps
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
 from tileharvest.maps.times import Interval, QuietHours, is_whole_day, parse_time, quiet_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 BERLIN = ZoneInfo("Europe/Berlin")
 READ: dict[Callable[[Any], object], dict[Any, object]] = {
@@ -123,37 +121,6 @@ def test_an_interval_has_a_length_names_its_segments_and_comes_again_within_a_da
     interval = Interval.parse(text)
     assert (interval.length, interval.segment, str(interval)) == (timedelta(hours=hours), segment, text)
     assert interval.repeats == (repeats and timedelta(hours=repeats))
-
-
-def described(tmp_path: Path, lines: str) -> Any:
-    file = tmp_path / "maps.toml"
-    file.write_text(f'[m]\nurl = "http://h/"\n{lines}\n')
-    return load_maps(file)["m"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "segment", "at", "adaptive"),
-    [
-        ("", None, None, None),
-        ('at = "04:00"', None, time(4), None),
-        ('every = "1d"', "day", None, None),
-        ('every = "6h"\nat = "04:00"', "every:6h", time(4), None),
-        ('every = "auto"', "day", None, ("1d", "28d")),
-        ('every = "auto"\nevery_max = "1d"', "day", None, ("1d", "1d")),
-        (
-            'every = "auto"\nevery_min = "6h"\nevery_max = "2w"\nat = "04:00"',
-            "every:6h",
-            time(4),
-            ("6h", "2w"),
-        ),
-    ],
-)
-def test_an_entry_decides_segment_and_time(
-    tmp_path: Path, lines: str, segment: str | None, at: time | None, adaptive: tuple[str, ...] | None
-) -> None:
-    found = described(tmp_path, lines)
-    assert (found.segment, found.at_time) == (segment, at)
-    assert found.adaptive == (adaptive and tuple(map(Interval.parse, adaptive)))
 
 
 # -- quiet hours

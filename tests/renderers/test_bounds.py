@@ -167,6 +167,7 @@ def assert_clear(line: str) -> None:
 
 @pytest.mark.parametrize("renderer", WRITTEN)
 def test_a_healthy_site_has_its_layers(renderer: str) -> None:
+    assert WRITTEN.keys() == RENDERERS.keys()
     site = WRITTEN[renderer].asked(renderer)
     assert site.refused == ()
     assert len(site.layers) == (1 if WRITTEN[renderer].is_alone else 2)
@@ -211,10 +212,6 @@ def test_what_a_renderer_never_writes_is_refused_with_what_is_wrong(
     assert len(lines) == 1
     assert message in lines[0]
     assert_clear(lines[0])
-
-
-def test_every_renderer_is_tried() -> None:
-    assert WRITTEN.keys() == RENDERERS.keys()
 
 
 LARGE: Final = {

@@ -30,8 +30,20 @@ def test_whole_image_is_named_by_its_bytes(kind):
     )
 
 
+def test_flipped_bytes_and_too_many_are_refused_and_the_rest_of_a_longer_file_is_not():
+    """Dynmap 0.29 wrote a shorter image into the same file, and left the old end where it was."""
+    body = encoded("PNG")
+    assert identify(body + body[-40:]).size == len(body) + 40
+    with pytest.raises(ValueError, match=f"has {len(body):,} bytes, and 1,000 are the most"):
+        identify(body, None, 1000)
+    flipped = bytearray(body)
+    flipped[len(body) // 2] ^= 0xFF
+    with pytest.raises(ValueError, match="damaged"):
+        identify(bytes(flipped))
+
+
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("missing", [1, 2, 10, 100, 0.5, 0.9])
+@pytest.mark.parametrize("missing", [1, 2, 100, 0.5])
 def test_image_that_is_cut_off_is_refused(kind, missing):
     """A WebP may end in a byte of padding that nobody needs."""
     body = encoded(kind)
@@ -39,20 +51,6 @@ def test_image_that_is_cut_off_is_refused(kind, missing):
     if (kind, missing) != ("WEBP", 1):
         with pytest.raises(ValueError, match=r"the answer|the image"):
             identify(body[:kept])
-
-
-def test_png_with_flipped_bytes_is_refused():
-    body = bytearray(encoded("PNG"))
-    body[len(body) // 2] ^= 0xFF
-    with pytest.raises(ValueError, match="damaged"):
-        identify(bytes(body))
-
-
-def test_an_image_over_the_rest_of_a_longer_one_is_whole():
-    """Dynmap 0.29 wrote into the same file, and left the old end where it was."""
-    new, old = encoded("PNG"), encoded("PNG") + encoded("PNG")
-    body = new + old[len(new) :]
-    assert identify(body).size == len(old)
 
 
 def drawn(mode: str, kind: str, point: tuple[int, ...] | None = None, **keys) -> bytes:
@@ -194,9 +192,3 @@ def test_an_image_of_many_parts_is_refused_before_it_is_opened(kind, place, part
     monkeypatch.setattr(Pillow, "open", None)
     with pytest.raises(ValueError, match="has more than 10,000 chunks or segments"):
         identify(body[:place] + 10_001 * part + body[place:])
-
-
-def test_an_image_of_more_bytes_than_allowed_is_refused_unread():
-    body = encoded("PNG")
-    with pytest.raises(ValueError, match=f"has {len(body):,} bytes, and 1,000 are the most"):
-        identify(body, None, 1000)

@@ -11,7 +11,6 @@ from PIL import Image as Pillow
 
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import (
-    PASSING,
     Answer,
     HeadSupport,
     Verdict,
@@ -143,11 +142,6 @@ def test_tile_that_is_not_kept_is_only_asked_whether_it_exists(answer, by_head, 
     assert outcome_of(judge_existence(answer, by_head=by_head)) == expected
 
 
-def test_only_failures_that_may_pass_are_asked_again():
-    assert {408, 429, 500, 502, 503, 504, 522} <= PASSING
-    assert PASSING.isdisjoint({200, 301, 304, 400, 401, 403, 404, 405, 410, 451, 501})
-
-
 def test_pauses_double_and_a_server_can_ask_for_longer_ones():
     assert [pause_before(attempt, 1.0, None) for attempt in (2, 3, 4, 5)] == [1, 2, 4, 8]
     assert [pause_before(3, 1.0, asked) for asked in (30.0, 0.5)] == [30, 2]
@@ -184,22 +178,24 @@ def test_conditional_get_names_what_the_history_has(latest, headers):
 
 
 @pytest.mark.parametrize(
-    ("status", "then", "is_refused"),
-    [(403, 200, True), (404, 304, True), (405, 500, True), (404, 404, False), (403, 403, False)],
+    ("answers", "is_doubted", "is_refused"),
+    [
+        # Each is the status of an answer to HEAD, and that of the GET that checks it.
+        ([(403, 200)], True, True),
+        ([(404, 304)], True, True),
+        ([(405, 500)], True, True),
+        ([(404, 404)], False, False),
+        ([(200, None)], False, False),
+    ],
 )
-def test_a_host_that_refuses_head_is_known_by_the_get_that_follows(status, then, is_refused):
-    heads = HeadSupport()
-    assert heads.doubts(status, is_expected=True)
-    heads.learn(then)
-    assert heads.is_refused is is_refused
-
-
-def test_a_missing_tile_is_checked_only_until_the_host_has_answered_a_head():
+def test_a_refusal_of_head_is_checked_until_the_host_has_shown_what_its_answers_mean(
+    answers: list[tuple[int, int | None]], is_doubted: bool, is_refused: bool
+) -> None:
     heads = HeadSupport()
     assert not heads.doubts(404, is_expected=False)
-    assert heads.doubts(404, is_expected=True)
-    heads.learn(404)
-    assert not heads.doubts(404, is_expected=True)
-    other = HeadSupport()
-    other.doubts(200, is_expected=True)
-    assert not other.doubts(404, is_expected=True)
+    for status, then in answers:
+        assert heads.doubts(status, is_expected=True) is (then is not None)
+        if then is not None:
+            heads.learn(then)
+    assert heads.doubts(404, is_expected=True) is is_doubted
+    assert heads.is_refused is is_refused

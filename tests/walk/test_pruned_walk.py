@@ -227,14 +227,3 @@ def test_an_audit_of_everything_finds_what_breaks_the_law_in_the_same_harvest(de
         site.publish(leaves, is_lawful=is_lawful)
         harvested(history, site, day, wish=wish, share=1.0)
         assert history.present == shown(site)
-
-
-def test_what_failed_is_asked_on_the_next_day_although_nothing_above_has_changed():
-    site, history = built(4, 1), History()
-    harvested(history, site, 0)
-    site.now += HOUR
-    site.publish({5: True})
-    harvested(history, site, 1, failing=frozenset({site.leaf(5)}))
-    assert history.present != shown(site)
-    assert harvested(history, site, 2)
-    assert history.present == shown(site)

@@ -15,10 +15,9 @@ from tests.export.island import noise
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.export import published_folder, published_lists
+from tileharvest.export import published_folder
 from tileharvest.export.excerpt import excerpt_of
-from tileharvest.export.published_folder import MARK, Layers, Published
-from tileharvest.export.published_lists import published_zooms
+from tileharvest.export.published_folder import MARK, Layers, Published, published_zooms
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
@@ -209,7 +208,7 @@ def test_a_square_that_would_be_too_large_is_divided_into_its_blocks(tmp_path: P
     for number, day in enumerate((FIRST, SECOND, THIRD)):
         world.harvest(day, {tile: noise(1000 * number + tile.x * 64 + tile.y) for tile in harvested})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(published_lists, "_LARGEST", 5000)
+        patched.setattr(published_folder, "_LARGEST", 5000)
         publish(world, tmp_path / "out")
     every = lists_of(tmp_path / "out")
     (divided,) = (one for one in every if "blocks" in one)

@@ -138,11 +138,6 @@ def test_a_branch_that_was_rewritten_is_imported_only_if_that_is_known(
 
 
 def test_what_git_alone_does_not_have_is_told(imports: Imports, plain: Path, tmp_path: Path) -> None:
-    commit = git(plain, "rev-parse", "main").strip()
-    outer = FastImport(tmp_path / "outer.git")
-    outer.commit(moment_of(FIRST), PLAIN_FILE, extra=f"M 160000 {commit} docs\n")
-    with pytest.raises(SiteError, match="docs is a submodule, a repository of its own"):
-        imports.git(outer.written(), "docs")
     pointers = repository(tmp_path / "pointers.git", {FIRST: {ABOVE[0]: LFS}})
     with pytest.raises(SiteError, match="is a Git-LFS pointer"):
         imports.git(pointers.folder)

@@ -202,7 +202,7 @@ def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project
 )
 def test_file_names_are_the_grids_or_paths_of_overviewer(file: str, tile: Tile) -> None:
     """By the known values of depth 12; and of the same tile before the map has grown."""
-    assert tile_of(file, -3) == tile
+    assert tile_of(file) == tile
 
 
 def test_an_archive_that_is_not_there_or_not_named_is_told(newer: KedamaDiff, tmp_path: Path) -> None:

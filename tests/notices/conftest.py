@@ -7,10 +7,9 @@ import pytest
 from tests.notices.receiver import receiver
 from tests.viewer.building import MAP
 from tileharvest.history.database import History
-from tileharvest.notices.delivery import Target
+from tileharvest.notices.delivery import Target, Wishes
 from tileharvest.notices.message import Report
 from tileharvest.notices.notice import send_notice
-from tileharvest.notices.settings import Wishes
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:

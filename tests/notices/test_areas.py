@@ -11,7 +11,7 @@ from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, THIRD, Wo
 from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.named_areas import NamedArea, add_area
-from tileharvest.notices.settings import wishes_for
+from tileharvest.notices.delivery import wishes_for
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid

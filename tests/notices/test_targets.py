@@ -12,8 +12,7 @@ from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.description import MapDescription
-from tileharvest.notices.delivery import Target, parse_target, parse_targets
-from tileharvest.notices.settings import notice_occasions
+from tileharvest.notices.delivery import Target, notice_occasions, parse_target, parse_targets
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.pictures.legend import Legend
+from tileharvest.pictures.frames import Legend
 
 
 def test_title_and_day_are_on_the_picture_and_the_rest_of_it_stays() -> None:

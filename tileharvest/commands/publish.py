@@ -67,7 +67,7 @@ class Command(ExportCommand, ScrapyCommand):
 def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers:
     """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
     from tileharvest.export.excerpt import day_of, excerpt_of, nothing_there, zooms_between
-    from tileharvest.export.published_lists import published_zooms
+    from tileharvest.export.published_folder import published_zooms
     from tileharvest.history.outlines import map_outline
 
     outline = map_outline(history, opts.name)

@@ -44,7 +44,7 @@ class Command(ExportCommand, ScrapyCommand):
             outline = map_outline(history, name)
             day = day_of(outline, opts.day)
             past = PastSite.on(history, description, outline, day)
-            self.announce(opts, f"{folder}: {name}, {day}: {counted(past.tiles, 'tile')}")
+            self.announce(opts, f"{folder}: {name}, {day}")
             with self.watch(opts) as watch:
                 restored = restore(past, open_store(self.settings), folder, watch)
         result = {"map": name, "day": day.isoformat(), "folder": str(folder), **asdict(restored)}

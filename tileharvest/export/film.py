@@ -17,8 +17,7 @@ from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.target import made_whole
 from tileharvest.history.changes import deepest_changes
 from tileharvest.pictures.composer import composing
-from tileharvest.pictures.frames import Frames, Lens, light, outline_between
-from tileharvest.pictures.legend import Legend
+from tileharvest.pictures.frames import Frames, Legend, Lens, light, outline_between
 from tileharvest.pictures.pixels import background_of
 from tileharvest.pictures.threads import drawing_threads
 

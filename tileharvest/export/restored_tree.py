@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -20,7 +19,7 @@ from PIL import Image
 from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
 from tileharvest.export.excerpt import areas_with_tiles
 from tileharvest.export.target import writing_to
-from tileharvest.history.recorded_versions import present_versions, reach
+from tileharvest.history.recorded_versions import present_versions
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.pixels import UNREADABLE, background_of, decoded, on_ground
@@ -29,11 +28,9 @@ from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, Site, path_of
 from tileharvest.tiles.grid import first_level
-from tileharvest.tiles.pyramid import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Executor
     from datetime import date
 
     from tileharvest.export.target import Watch
@@ -132,16 +129,6 @@ class PastSite:
                     " was made"
                 )
 
-    @cached_property
-    def tiles(self) -> int:
-        """The number of tiles to restore. For a large map the history takes seconds to count them."""
-        found = 0
-        for outline, _ in self.layers():
-            for zoom in outline.kept_zooms(self.day):
-                there = reach(self.history, outline.id, EVERYWHERE.at_zoom(zoom, outline.factor), self.day)
-                found += 0 if there is None else there.tiles
-        return found
-
 
 def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
     """Yields the addresses at which the map's page may have been on that day: each folder above one of the
@@ -178,31 +165,32 @@ class _Restoring:
 
     def restore(self) -> Restored:
         past, restored = self._past, self.restored
-        self._watch.expects(past.tiles)
+        parts = [
+            (outline, layer, area)
+            for outline, layer in past.layers()
+            for zoom in outline.kept_zooms(past.day)
+            for area in areas_with_tiles(past.history, outline, zoom, zoom)
+        ]
+        self._watch.expects(len(parts))
         for url, file in past.files.items():
             if (target := self._put(url, file.body, file.validator.last_modified)) is not None:
                 restored.files.append(target.relative_to(self._folder).as_posix())
         restored.files.sort()
         with open_threads(_AT_ONCE, "restore") as pool:
-            for outline, layer in past.layers():
-                for zoom in outline.kept_zooms(past.day):
-                    self._restore_zoom(outline, layer, zoom, pool)
-                self._compose(outline, layer)
-                self._compose_whole_map(outline, layer)
+            for outline, layer, area in parts:
+                found = present_versions(past.history, outline.id, area, past.day)
+                bodies = each_in_order(pool, self._read, found.values(), 4 * _AT_ONCE)
+                for (tile, version), body in zip(found.items(), bodies, strict=True):
+                    if body is None:
+                        restored.missing += 1
+                    elif self._put(layer.addresses.url_of(tile), body, version.validator.last_modified):
+                        restored.tiles += 1
+                self._watch.passed()
+        for outline, layer in past.layers():
+            self._compose(outline, layer)
+            self._compose_whole_map(outline, layer)
         restored.lacking += _lacking(past)
         return restored
-
-    def _restore_zoom(self, outline: LayerOutline, layer: Layer, zoom: int, pool: Executor) -> None:
-        past = self._past
-        for area in areas_with_tiles(past.history, outline, zoom, zoom):
-            found = present_versions(past.history, outline.id, area, past.day)
-            bodies = each_in_order(pool, self._read, found.values(), 4 * _AT_ONCE)
-            for (tile, version), body in zip(found.items(), bodies, strict=True):
-                self._watch.passed()
-                if body is None:
-                    self.restored.missing += 1
-                elif self._put(layer.addresses.url_of(tile), body, version.validator.last_modified):
-                    self.restored.tiles += 1
 
     def _read(self, version: Version) -> bytes | None:
         assert version.image is not None

@@ -11,9 +11,8 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ExitStatus
 from tileharvest.history.settings import open_history_for_reading
-from tileharvest.notices.delivery import in_daemon
+from tileharvest.notices.delivery import in_daemon, wishes_for
 from tileharvest.notices.message import Report, is_wanted
-from tileharvest.notices.settings import wishes_for
 from tileharvest.scheduler.crawl import crawl_of, harvest_of
 from tileharvest.store.settings import open_store
 

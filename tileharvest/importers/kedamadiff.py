@@ -20,7 +20,7 @@ import re
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from hashlib import sha1
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -60,7 +60,7 @@ ZONE: Final = "Asia/Shanghai"
 _RECORDS: Final = "crawl_records.sqlite3"
 _UPDATES: Final = "update_history.json"
 _LATEST: Final = "latest_ETag.json"
-_USUAL_ZOOM: Final = -3
+_ZOOM: Final = -3
 """The zoom of an archive whose files are named by paths. KedamaDiff's own configuration has no other."""
 _COARSEST: Final = -64
 """The coarsest zoom that any map may have. The numbers of a zoom far beyond it would not fit into memory."""
@@ -76,8 +76,6 @@ _ROWS: Final = (
 
 _AT_ONCE: Final = 64
 """The number of images that are read and stored together."""
-_A_DAY: Final = timedelta(days=1)
-"""How far a day of an archive may lie ahead: in the archive's own time zone it may be tomorrow already."""
 _ROTATION: Final = "tl"
 """The rotation of Mapcrafter's maps that KedamaDiff harvests."""
 
@@ -99,13 +97,11 @@ class KedamaDiffArchive:
     folder: Path
     savename: str
     """The name of the map's folders."""
-    zoom: int = _USUAL_ZOOM
-    """The zoom of files that are named by paths."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
     """What the archive says of the map, if it does: `map_name`, `total_depth`, `renderer` and `rotation`."""
 
     @classmethod
-    def open(cls, folder: Path, savename: str | None = None, zoom: int = _USUAL_ZOOM) -> KedamaDiffArchive:
+    def open(cls, folder: Path, savename: str | None = None) -> KedamaDiffArchive:
         """Opens the archive.
 
         Raises ConfigurationError if there is no archive, if there are several and `savename` does not say
@@ -114,7 +110,7 @@ class KedamaDiffArchive:
         """
         if not folder.is_dir():
             raise ConfigurationError(f"there is no folder {folder}; nothing was changed")
-        archive = cls(folder, _named(folder, savename), zoom)
+        archive = cls(folder, _named(folder, savename))
         if not archive._records.exists():
             return archive
         with archive._opened() as connection:
@@ -130,7 +126,7 @@ class KedamaDiffArchive:
             )
         if rotations:
             attributes["rotation"] = rotations[0]
-        return cls(folder, archive.savename, zoom, attributes)
+        return cls(folder, archive.savename, attributes)
 
     @property
     def source(self) -> str:
@@ -187,7 +183,7 @@ class KedamaDiffArchive:
             for name, day, etag, zoom, x, y in connection.execute(_ROWS):
                 if zoom < _COARSEST:
                     raise ValueError(f"zoom {zoom} is coarser than any map's")
-                yield _day(str(day)), ArchivedTile(Tile(zoom, x, y), name, _quoted(etag))
+                yield _day(str(day)), ArchivedTile(Tile(zoom, x, y), name, etag or None)
 
     def _of_json(self) -> Iterator[tuple[date, ArchivedTile]]:
         updates, latest = (
@@ -196,18 +192,18 @@ class KedamaDiffArchive:
         )
         rows: list[tuple[date, ArchivedTile]] = []
         for name, saved in updates.items():
-            tile = tile_of(name, self.zoom)
+            tile = tile_of(name)
             newest = latest.get(name, {}).get("ETag")
             for number, one in enumerate(saved, start=1):
                 etag = newest if newest and number == len(saved) else one.get("ETag")
                 day = _day(one["Save_in"].rstrip("/").rpartition("/")[2])
-                rows.append((day, ArchivedTile(tile, name, _quoted(etag))))
+                rows.append((day, ArchivedTile(tile, name, etag or None)))
         # The sort is stable, so that a file's records of one day keep their order.
         return iter(sorted(rows, key=lambda row: row[0]))
 
 
-def tile_of(file: str, zoom: int) -> Tile:
-    """Returns the tile of an image's name. `zoom` is the zoom of names that are paths.
+def tile_of(file: str) -> Tile:
+    """Returns the tile of an image's name.
 
     A path has as many digits as the map had levels down to that zoom at the time, so the map's depth need not
     be known. Raises ValueError for any other name.
@@ -217,7 +213,7 @@ def tile_of(file: str, zoom: int) -> Tile:
         return Tile.parse(stem)
     path = stem.replace("_", "/")
     at_deepest = tile_at(path, path.count("/"))
-    return Tile.at(zoom, at_deepest.column, at_deepest.row)
+    return Tile.at(_ZOOM, at_deepest.column, at_deepest.row)
 
 
 def _named(folder: Path, savename: str | None) -> str:
@@ -256,13 +252,6 @@ def _day(text: str) -> date:
     return datetime.strptime(text, "%Y%m%d").date()  # noqa: DTZ007 - a day has no time
 
 
-def _quoted(etag: str | None) -> str | None:
-    """Returns an ETag with its quotes, which records that a person has corrected may lack."""
-    if not etag:
-        return None
-    return etag if etag.endswith('"') else f'"{etag}"'
-
-
 @contextmanager
 def _readable(place: Path) -> Iterator[None]:
     """Raises TileHarvestError, which names the place, if records are not as KedamaDiff writes them."""
@@ -298,15 +287,12 @@ def import_kedamadiff(
     said = str(archive.attributes.get("renderer") or "").lower()
     renderer = description.renderer or (known and known.renderer) or said or USUAL.name
     done = imported_days(history, description.name, archive.source)
-    today = now.astimezone(description.zone_info).date()
     watch.expects(archive.count())
     base: Layer | None = None
     outside, is_any = 0, bool(done)
     for day, records in archive.days():
         state = _state(records)
-        if day > today + _A_DAY:
-            watch.left_out(day, "the day has not begun")
-        elif done.get(day) != state:
+        if done.get(day) != state:
             base = base or _described(archive, name, known, day, records)
             depth = int(archive.attributes.get("total_depth") or base.depth)
             there = replace(base, pyramid=Pyramid(max(depth, *(least_depth(one.tile) for one in records))))

@@ -11,11 +11,12 @@ import shutil
 import signal
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.history.costs import CostMeter
 from tileharvest.importers.snapshot import NO_SIGN, maps_within
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
@@ -23,8 +24,6 @@ from tileharvest.tiles.versions import Validator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from tileharvest.history.costs import CostMeter
 
 _FETCHED: Final = "refs/tileharvest/map"
 """The ref under which a fetched branch is kept, whatever its name."""
@@ -54,7 +53,6 @@ _UNREAD: Final = "fatal: Could not read from remote repository."
 _SHOWN: Final = 5
 """The most folders that a message names."""
 _FILE_MODES: Final = ("100644", "100755")
-_SUBMODULE: Final = "160000"
 
 
 class Repository:
@@ -71,7 +69,7 @@ class Repository:
         *,
         agent: str | None = None,
         meter: CostMeter | None = None,
-        check: Callable[[], None] | None = None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         """`origin` is the address that the repository is fetched from, for git and for messages. None: it is
         used in place. `agent` is the user agent of its requests, and `meter` counts them and the bytes that
@@ -85,7 +83,7 @@ class Repository:
         self._environment = os.environ | _ENVIRONMENT
         if agent is not None:
             self._environment["GIT_HTTP_USER_AGENT"] = agent
-        self._meter = meter
+        self._meter = meter or CostMeter()
         self._check = check
         self._here: set[str] | None = None
         """The ids of all bytes that are here, if only some of them were fetched."""
@@ -191,11 +189,6 @@ class Repository:
         found = ((name, *about.split(" ")) for about, _, name in lines)
         return {_below(name, folder): id_ for name, mode, _, id_ in found if mode in _FILE_MODES}
 
-    def submodules(self, commit: str) -> list[str]:
-        """Returns the paths of a commit's submodules."""
-        lines = self._said("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
-        return [line.partition("\t")[2] for line in lines if line.startswith(_SUBMODULE)]
-
     def changes(self, before: str, after: str, folder: str) -> dict[str, str | None]:
         """Returns the files of a folder that differ between two commits, by their paths in that folder. Each
         has the id of its bytes, or None if it is no file any more."""
@@ -250,52 +243,42 @@ class Repository:
                     file.unlink(missing_ok=True)
             ids.write(given.encode())
             ids.seek(0)
-            with self._counted() as (trace, watch):
-                process = subprocess.Popen(  # noqa: S603
-                    [self._program, "-C", str(self.folder), *words],
-                    stdin=ids,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env={**self._environment, **trace},
-                    # In a group of its own, which can be ended, and without a terminal where ssh could ask.
-                    start_new_session=True,
-                )
-                said = _said_by(process, watch)
-        if process.returncode:
-            raise SiteError(_last_words(said) or "git fetch has failed without a word")
+            trace = self.folder / "trace"
+            trace.unlink(missing_ok=True)
+            traced = {"GIT_TRACE_CURL": str(trace), "GIT_TRACE_CURL_NO_DATA": "1"}
+            there = packed_bytes(self.folder)
+            process = subprocess.Popen(  # noqa: S603
+                [self._program, "-C", str(self.folder), *words],
+                stdin=ids,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={**self._environment, **traced},
+                # In a group of its own, which can be ended, and without a terminal where ssh could ask.
+                start_new_session=True,
+            )
 
-    @contextmanager
-    def _counted(self) -> Iterator[tuple[dict[str, str], Callable[[], None]]]:
-        """Counts the requests and bytes of a fetch within the block.
+            def count() -> None:
+                # Git removes a pack that was cut off. Its bytes were sent all the same, so the count never
+                # falls.
+                nonlocal there
+                now = max(there, packed_bytes(self.folder))
+                self._meter.received_bytes += now - there
+                there = now
 
-        Yields variables for git, and a function to call again and again: it adds the bytes that have come so
-        far, and then calls `check`. Requests are added when the block ends.
-        """
-        trace, there, meter = self.folder / "trace", packed_bytes(self.folder), self._meter
-        trace.unlink(missing_ok=True)
-
-        def count() -> None:
-            # Git removes a pack that was cut off. Its bytes were sent all the same, so the count never falls.
-            nonlocal there
-            now = max(there, packed_bytes(self.folder))
-            if meter is not None:
-                meter.received_bytes += now - there
-            there = now
-
-        def watch() -> None:
-            count()
-            if self._check is not None:
+            def watch() -> None:
+                count()
                 self._check()
 
-        try:
-            yield {"GIT_TRACE_CURL": str(trace), "GIT_TRACE_CURL_NO_DATA": "1"}, watch
-        finally:
-            count()
-            asked = len(_REQUEST.findall(trace.read_bytes())) if trace.exists() else 0
-            trace.unlink(missing_ok=True)
-            if meter is not None:
+            try:
+                said = _said_by(process, watch)
+            finally:
+                count()
+                requests = len(_REQUEST.findall(trace.read_bytes())) if trace.exists() else 0
+                trace.unlink(missing_ok=True)
                 # Without HTTP, such as by ssh, nothing is traced, and a fetch counts as one request.
-                meter.requests += asked or 1
+                self._meter.requests += requests or 1
+        if process.returncode:
+            raise SiteError(_last_words(said) or "git fetch has failed without a word")
 
     def _said(self, *arguments: str) -> str:
         """Runs git and returns its output. Raises SiteError if git fails."""
@@ -345,10 +328,6 @@ def no_map(repository: Repository, commit: str, folder: str, why: SiteError | No
     maps = maps_within(repository.files(commit)) if is_unknown else []
     if others := [one for one in maps if one != (folder or ".")]:
         hint = f"name its folder, maybe {', '.join(others[:_SHOWN])}"
-    elif submodules := repository.submodules(commit):
-        hint = (
-            f"{submodules[0]} is a submodule, a repository of its own: name that one, as .gitmodules has it"
-        )
     else:
         hint = NO_SIGN if why is None else str(why)
     return SiteError(f"no map was found in {place}; nothing was changed: {hint}")

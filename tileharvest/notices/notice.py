@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.maps.named_areas import NamedArea
+    from tileharvest.notices.delivery import Wishes
     from tileharvest.notices.message import Report
-    from tileharvest.notices.settings import Wishes
     from tileharvest.store.port import TileStore
 
 _logger = logging.getLogger(__name__)

@@ -45,7 +45,6 @@ MOST_REMEMBERED: Final = 64 << 20
 
 _COMPRESSION: Final = 1
 """Of zlib: 9 ms for a picture of 384 x 384 pixels, and 17 % more bytes than with 6, which takes 32."""
-_MOST_UNREADABLE: Final = 10_000
 _FORM: Final = "composed 1"
 """The way of composing, a part of each name in the cache on disk. Change the number with the way: the cache
 outlives the program."""
@@ -131,33 +130,6 @@ class Picture:
     """False if an image that belongs in it could not be read."""
 
 
-class PictureMemory:
-    """The composed pictures that were used last, by their keys. May be used by several threads."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._room = most_bytes
-        self._pictures: OrderedDict[str, Picture] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: str) -> Picture | None:
-        """Returns the picture of that key, or None if it is not in memory."""
-        with self._lock:
-            if key in self._pictures:
-                self._pictures.move_to_end(key)
-            return self._pictures.get(key)
-
-    def put(self, key: str, picture: Picture) -> None:
-        """Keeps a picture. The pictures that were not used for longest make room for it."""
-        with self._lock:
-            if key not in self._pictures:
-                self._pictures[key] = picture
-                self._room -= len(picture.body)
-            # The newest picture stays, whatever its size: its maker may need it at once.
-            while self._room < 0 and len(self._pictures) > 1:
-                _, oldest = self._pictures.popitem(last=False)
-                self._room += len(oldest.body)
-
-
 @contextmanager
 def composing(store: TileStore, most_remembered: int = MOST_REMEMBERED) -> Iterator[Composer]:
     """Yields a composer for one export. If the block raises, nothing more is composed."""
@@ -178,10 +150,13 @@ class Composer:
         """`cache` keeps composed pictures on disk. `most_remembered` is the bytes of pictures in memory."""
         self._store = store
         self._cache = cache
-        self._memory = PictureMemory(most_remembered)
+        self._room = most_remembered
+        self._remembered: OrderedDict[str, Picture] = OrderedDict()
+        """The composed pictures that were used last, by their keys."""
+        self._lock = threading.Lock()
         self._stopping = threading.Event()
         self.unreadable: set[str] = set()
-        """The images that could not be read, up to 10,000. Pictures are made without them."""
+        """The images that could not be read. Pictures are made without them."""
 
     def composition(self, past: PastLayer, tile: Tile) -> Composition | None:
         """Returns how the tile's picture is composed, or None if nothing was there. Raises HistoryError.
@@ -198,11 +173,18 @@ class Composer:
 
         A picture that is not whole is not kept, because its images may be restored.
         """
-        picture = self._memory.get(composition.key)
-        if picture is None:
-            picture = self._remembered(past, composition)
-            if picture.whole:
-                self._memory.put(composition.key, picture)
+        key, kept = composition.key, None
+        with self._lock:
+            if key in self._remembered:
+                self._remembered.move_to_end(key)
+                return self._remembered[key]
+        if self._cache is not None:
+            kept = self._cache.get(f"{_FORM} {key}")
+        picture = self._compose(past, composition) if kept is None else Picture(kept, whole=True)
+        if picture.whole:
+            if self._cache is not None and kept is None:
+                self._cache.put(f"{_FORM} {key}", picture.body)
+            self._remember(key, picture)
         return picture
 
     def parts(self, past: PastLayer, area: TileRange) -> dict[Tile, Composition | str]:
@@ -249,17 +231,16 @@ class Composer:
         found = self.parts(past, TileRange.of(tile).at_zoom(tile.zoom + 1))
         return tuple(found.get(child) for child in tile.children())
 
-    def _remembered(self, past: PastLayer, composition: Composition) -> Picture:
-        if self._cache is None:
-            return self._compose(past, composition)
-        name = f"{_FORM} {composition.key}"
-        kept = self._cache.get(name)
-        if kept is not None:
-            return Picture(kept, whole=True)
-        picture = self._compose(past, composition)
-        if picture.whole:
-            self._cache.put(name, picture.body)
-        return picture
+    def _remember(self, key: str, picture: Picture) -> None:
+        """Keeps a picture. The pictures that were not used for longest make room for it."""
+        with self._lock:
+            if key not in self._remembered:
+                self._remembered[key] = picture
+                self._room -= len(picture.body)
+            # The newest picture stays, whatever its size: its maker may need it at once.
+            while self._room < 0 and len(self._remembered) > 1:
+                _, oldest = self._remembered.popitem(last=False)
+                self._room += len(oldest.body)
 
     def _compose(self, past: PastLayer, composition: Composition) -> Picture:
         parts = self._parts(past, composition.tile) if composition.parts is None else composition.parts
@@ -283,7 +264,7 @@ class Composer:
             return stored(self._store, name, size)
         except UNREADABLE as error:
             # Once for each image, however many pictures it belongs in.
-            if name not in self.unreadable and len(self.unreadable) < _MOST_UNREADABLE:
+            if name not in self.unreadable:
                 self.unreadable.add(name)
                 _log.warning("image %s is left out of composed pictures: %s", name, error)
             return None

@@ -1,4 +1,4 @@
-"""Frames of a film: views of a layer, drawn tile by tile, with soft outlines around changes."""
+"""Frames of a film: views of a layer, drawn tile by tile, with outlines around changes, title and day."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from functools import cached_property, partial
 from math import floor
 from typing import TYPE_CHECKING, Final
 
-from PIL import Image, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from tileharvest.pictures.difference import differing_cells
+from tileharvest.errors import ConfigurationError
 from tileharvest.pictures.pixels import shrunk
+from tileharvest.pictures.scenes import differing_cells
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -29,6 +30,22 @@ _NEAR: Final = 4
 """The distance in cells from a change to its outline, as the radius of a box blur."""
 _SOFT: Final = 2
 """The deviation in cells of the Gaussian blur that makes an outline soft."""
+_PLATE: Final = (0, 0, 0, 150)
+_INK: Final = (255, 255, 255, 255)
+_LINES: Final = 32
+"""The number of lines of text that fit into the picture's shorter edge."""
+_SMALLEST: Final = 10
+"""The least height in pixels of a line that can be read."""
+_FONTS: Final = (
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansSC-Regular.otf",
+    "wqy-microhei.ttc",
+    "msyh.ttc",
+    "PingFang.ttc",
+    "DejaVuSans.ttf",
+)
+"""Fonts of operating systems with signs that Pillow's own font lacks, in the order in which they are
+tried."""
 _GLOW: Final = (255, 225, 70)
 """The colour of an outline, which is visible on grass, water, sand and snow."""
 
@@ -135,3 +152,62 @@ _ANY: Final = [0] + [255] * 255
 """A table for Pillow's `point` that turns each value but 0 into 255."""
 _HALF: Final = [round(230 * (1 - abs(value - 127.5) / 127.5)) for value in range(256)]
 """A table for Pillow's `point`. The line is strongest where the blurred edge has half of its light."""
+
+
+class Legend:
+    """Writes title and day on pictures of one size."""
+
+    def __init__(self, size: Size, title: str = "") -> None:
+        """Raises ConfigurationError if no font has all signs of the title."""
+        line = max(_SMALLEST, min(size) // _LINES)
+        self._font = _font(title, line)
+        self._margin = line // 2
+        self._widest = size[0] - 2 * self._margin
+        self._title = self._plate(title) if title else None
+
+    def write(self, image: Image.Image, stamp: str) -> None:
+        """Writes on a picture of RGB: the title at the top, the stamp at the bottom."""
+        plate, margin = self._plate(stamp), self._margin
+        image.paste(plate, (margin, image.height - margin - plate.height), plate)
+        if self._title is not None:
+            image.paste(self._title, (margin, margin), self._title)
+
+    def _plate(self, text: str) -> Image.Image:
+        pad = self._margin // 2
+        left, _, right, _ = self._font.getbbox(text)
+        # The font's own height makes all plates equally high, whatever their letters are.
+        ascent, descent = self._font.getmetrics()
+        width = min(self._widest, round(right - left) + 2 * pad)
+        plate = Image.new("RGBA", (max(1, width), ascent + descent + 2 * pad), _PLATE)
+        ImageDraw.Draw(plate).text((pad - left, pad), text, _INK, self._font)
+        return plate
+
+
+def _font(text: str, line: int) -> ImageFont.FreeTypeFont:
+    own = ImageFont.load_default(line)
+    assert isinstance(own, ImageFont.FreeTypeFont)
+    if _has_all(own, text):
+        return own
+    for name in _FONTS:
+        try:
+            font = ImageFont.truetype(name, line)
+        except OSError:
+            continue
+        if _has_all(font, text):
+            return font
+    raise ConfigurationError(
+        "no font of this computer has all signs of the title: install one that has, such as fonts-noto-cjk"
+    )
+
+
+def _has_all(font: ImageFont.FreeTypeFont, text: str) -> bool:
+    """Returns whether a font has every sign of a text. A sign that it lacks looks like a sign that no font
+    has."""
+
+    def drawn(sign: str) -> bytes:
+        image = Image.new("L", (2 * _SMALLEST, 2 * _SMALLEST))
+        ImageDraw.Draw(image).text((0, 0), sign, 255, font)
+        return image.tobytes()
+
+    lacking = drawn("\U0010fffd")
+    return not any(drawn(sign) == lacking for sign in set(text) if not sign.isspace())

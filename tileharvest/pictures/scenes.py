@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from PIL import Image
+from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
 from tileharvest.errors import StoreError
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.difference import CELL, differing_cells, frame_around, side_by_side
 from tileharvest.pictures.pixels import UNREADABLE, background, limited
 from tileharvest.tiles.ground import Ground
 
@@ -34,6 +33,20 @@ MOST_COMPOSED: Final = 1024
 MOST_DRAWN: Final = 64
 """The most tiles of a picture if tiles do not nest by two. They take 48 MB if they have 500 x 500 pixels."""
 GAP: Final = 8
+HEADING: Final = 32
+_TEXT: Final = 18
+_PAPER: Final = "#ffffff"
+_INK: Final = "#202020"
+_FRAME: Final = "#ff00c8"
+"""No block of the game has this colour."""
+CELL: Final = 3
+"""The width in pixels of a cell, whose pixels are compared as one, and of the line of a frame."""
+_NOTICEABLE: Final = 12
+"""The least difference of two cells that counts, of 255. Lossy images of the same thing differ by a few."""
+
+
+Half: TypeAlias = tuple[str, Image.Image]
+"""One side of a picture: its heading, and its image in RGB."""
 
 _PANEL: Final = 588
 """The width in pixels of each half of a message's picture. Both together are less than 1200 wide."""
@@ -168,6 +181,35 @@ def change_picture(
             heading = "before" if before is None else str(before)
             return as_jpeg(side_by_side((heading, old), (str(day), new), frame_around(differing)))
     return None
+
+
+def differing_cells(before: Image.Image, after: Image.Image) -> Image.Image:
+    """Returns a mask with a pixel for each cell, which is 255 if the two images differ noticeably there. Both
+    images have one size."""
+    red, green, blue = ImageChops.difference(before, after).split()
+    strongest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
+    return strongest.reduce(CELL).point([255 if value >= _NOTICEABLE else 0 for value in range(256)])
+
+
+def frame_around(differing: Image.Image) -> Image.Image:
+    """Returns a mask, in pixels, of frames around the cells that differ, a few pixels away from them."""
+    # Cells that lie close together share a frame, so that not each leaf of a tree has its own.
+    around = differing.filter(ImageFilter.MaxFilter(7))
+    frame = ImageChops.subtract(around.filter(ImageFilter.MaxFilter(3)), around)
+    return frame.resize((frame.width * CELL, frame.height * CELL), Image.Resampling.NEAREST)
+
+
+def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
+    """Returns both halves below their headings, with the frame in each."""
+    width, height = before[1].size
+    whole = Image.new("RGB", (2 * width + GAP, height + HEADING), _PAPER)
+    frame = frame.crop((0, 0, width, height))
+    draw = ImageDraw.Draw(whole)
+    for left, (heading, image) in ((0, before), (width + GAP, after)):
+        whole.paste(image, (left, HEADING))
+        whole.paste(_FRAME, (left, HEADING), frame)
+        draw.text((left + GAP, HEADING // 2), heading, _INK, ImageFont.load_default(_TEXT), "lm")
+    return whole
 
 
 def as_jpeg(image: Image.Image) -> bytes:

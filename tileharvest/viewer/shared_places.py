@@ -17,9 +17,8 @@ from PIL import Image
 
 from tileharvest.errors import printable
 from tileharvest.maps.permalink import permalink, written
-from tileharvest.pictures.difference import GAP, HEADING, side_by_side
 from tileharvest.pictures.pixels import UNREADABLE
-from tileharvest.pictures.scenes import Scenes, as_jpeg
+from tileharvest.pictures.scenes import GAP, HEADING, Scenes, as_jpeg, side_by_side
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.ground import ON_GRID, Ground
 from tileharvest.viewer.parameters import Parameters, parse_day

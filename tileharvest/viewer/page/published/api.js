@@ -1,5 +1,5 @@
 /**
- * The answers of `api.js` from the lists of a published map, which `export/published_lists.py` writes.
+ * The answers of `api.js` from the lists of a published map, which `export/published_folder.py` writes.
  *
  * @typedef {import("../api.js").Tile} Tile
  * @typedef {import("../api.js").Area} Area

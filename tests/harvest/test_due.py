@@ -38,71 +38,48 @@ def moment_of(asked: Times, past: Past, now: str) -> datetime:
     return found.moment
 
 
-def test_a_new_map_is_due_at_once():
-    found = due(times(at=time(4)), Past(), at("2026-11-22 22:00"))
-    assert found is not None
-    assert found.is_now(at("2026-11-22 22:00"))
-    assert found.why == "its first harvest"
-
-
-def test_a_harvest_that_was_begun_goes_on_at_once():
-    begun = Past(was_ever_finished=True, is_begun=True)
-    found = due(times(at=time(23)), begun, at("2026-11-22 10:00"))
+@pytest.mark.parametrize(
+    ("past", "why"),
+    [
+        (Past(), "its first harvest"),
+        (Past(was_ever_finished=True, is_begun=True), "to be continued"),
+    ],
+)
+def test_a_new_map_and_one_that_was_begun_are_due_at_once(past, why):
+    found = due(times(at=time(23)), past, at("2026-11-22 10:00"))
     assert found is not None
     assert found.is_now(at("2026-11-22 10:00"))
-    assert found.why == "to be continued"
+    assert found.why == why
 
 
 @pytest.mark.parametrize(
-    ("past", "now", "expected"),
+    ("every", "clock", "past", "now", "expected"),
     [
         # Before and after 4 o'clock in Berlin, which is 3 o'clock.
-        (FINISHED, "2026-11-22 01:00", "2026-11-22 03:00"),
-        (FINISHED, "2026-11-22 12:00", "2026-11-22 03:00"),
-        (COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
+        ("1d", time(4), FINISHED, "2026-11-22 01:00", "2026-11-22 03:00"),
+        ("1d", time(4), FINISHED, "2026-11-22 12:00", "2026-11-22 03:00"),
+        ("1d", time(4), COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
         # In Berlin it is the next day already.
-        (COMPLETE, "2026-11-22 23:30", "2026-11-24 03:00"),
-    ],
-)
-def test_a_map_is_due_once_a_day_at_its_time(past, now, expected):
-    assert moment_of(times(at=time(4)), past, now) == at(expected)
-
-
-@pytest.mark.parametrize(
-    ("clock", "now", "expected"),
-    [
+        ("1d", time(4), COMPLETE, "2026-11-22 23:30", "2026-11-24 03:00"),
         # A day of 23 hours, where 02:30 does not come: as the clocks jump from 2 to 3.
-        (time(2, 30), "2026-03-29 12:00", "2026-03-29 01:30"),
-        (time(4), "2026-03-29 12:00", "2026-03-29 02:00"),
+        ("1d", time(2, 30), FINISHED, "2026-03-29 12:00", "2026-03-29 01:30"),
+        ("1d", time(4), FINISHED, "2026-03-29 12:00", "2026-03-29 02:00"),
         # A day of 25 hours, where 02:30 comes twice: the first time.
-        (time(2, 30), "2026-10-25 12:00", "2026-10-25 00:30"),
-        (time(4), "2026-10-25 12:00", "2026-10-25 03:00"),
-        (time(0), "2026-10-25 12:00", "2026-10-24 22:00"),
-        (time(23, 59), "2026-10-25 12:00", "2026-10-25 22:59"),
-    ],
-)
-def test_the_clocks_of_the_maps_zone_count(clock, now, expected):
-    assert moment_of(times(at=clock), FINISHED, now) == at(expected)
-
-
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [
+        ("1d", time(2, 30), FINISHED, "2026-10-25 12:00", "2026-10-25 00:30"),
+        ("1d", time(0), FINISHED, "2026-10-25 12:00", "2026-10-24 22:00"),
+        ("1d", time(23, 59), FINISHED, "2026-10-25 12:00", "2026-10-25 22:59"),
         # 04:00, 10:00, 16:00 and 22:00 in Berlin. The segments begin at 0, 6, 12 and 18 o'clock in UTC.
-        ("2026-11-22 00:00", "2026-11-22 03:00"),
-        ("2026-11-22 07:00", "2026-11-22 09:00"),
-        ("2026-11-22 13:00", "2026-11-22 15:00"),
-        ("2026-11-22 18:00", "2026-11-22 21:00"),
-        ("2026-07-22 18:00", "2026-07-22 20:00"),
+        ("6h", time(4), FINISHED, "2026-11-22 00:00", "2026-11-22 03:00"),
+        ("6h", time(4), FINISHED, "2026-11-22 07:00", "2026-11-22 09:00"),
+        ("6h", time(4), FINISHED, "2026-11-22 18:00", "2026-11-22 21:00"),
+        ("6h", time(4), FINISHED, "2026-07-22 18:00", "2026-07-22 20:00"),
+        # A week begins on Monday.
+        ("7d", time(4), FINISHED, "2026-11-22 12:00", "2026-11-16 03:00"),
+        ("7d", time(4), COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
     ],
 )
-def test_a_time_comes_again_in_segments_of_some_hours(now, expected):
-    assert moment_of(times("6h", at=time(4)), FINISHED, now) == at(expected)
-
-
-def test_a_week_begins_on_monday_and_is_harvested_on_its_first_day():
-    assert moment_of(times("7d", at=time(4)), FINISHED, "2026-11-22 12:00") == at("2026-11-16 03:00")
-    assert moment_of(times("7d", at=time(4)), COMPLETE, "2026-11-22 12:00") == at("2026-11-23 03:00")
+def test_a_map_is_due_once_a_segment_at_its_time_by_the_clocks_of_its_zone(every, clock, past, now, expected):
+    assert moment_of(times(every, at=clock), past, now) == at(expected)
 
 
 def test_names_spread_the_maps_over_three_quarters_of_the_segment():
@@ -130,9 +107,6 @@ def test_nothing_begins_in_quiet_hours():
 def test_a_segment_without_end_that_is_complete_is_followed_by_none():
     endless = Times("world", BERLIN, parse_resolver("run", BERLIN, STARTED))
     assert due(endless, COMPLETE, at("2026-11-22 12:00")) is None
-
-
-# -- where the map's changes decide
 
 
 def visited(*changes: bool, last: str = "2026-11-22 03:00") -> tuple[Visit, ...]:
@@ -179,21 +153,9 @@ def test_a_map_that_seldom_changes_is_visited_seldom(changes, expected):
     assert moment_of(asked, past, "2026-11-22 12:00") == at(expected)
 
 
-def test_what_is_overdue_by_its_changes_is_due_in_the_present_segment():
-    asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
-    past = Past(was_ever_finished=True, visits=visited(False, False, False, last="2026-11-01 03:00"))
-    assert moment_of(asked, past, "2026-11-22 12:00") == at("2026-11-22 03:00")
-
-
-# -- what failed
-
-
-def test_what_failed_is_tried_again_later_each_time():
+def test_what_failed_is_tried_again_later_each_time_and_within_a_quarter_of_the_segment():
     pauses = [pause_after(number, DAY) / timedelta(minutes=1) for number in range(1, 9)]
     assert pauses == [5, 10, 20, 40, 80, 160, 320, 360]
-
-
-def test_no_pause_is_longer_than_a_quarter_of_the_segment():
     assert pause_after(9, 6 * HOUR) == timedelta(minutes=90)
     assert pause_after(10**9, 6 * HOUR) == timedelta(minutes=90)
     assert pause_after(9, None) == 6 * HOUR

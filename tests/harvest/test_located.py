@@ -42,11 +42,7 @@ def test_a_tile_is_found_by_its_name_or_its_address(
 @pytest.mark.parametrize(
     ("pushed", "layers", "said"),
     [
-        (
-            f"{PAGE}#tile=/0_-3_3",
-            (DAY, NIGHT),
-            "layer '' is not harvested; it has: day, night",
-        ),
+        (f"{PAGE}#tile=/0_-3_3", (DAY, NIGHT), "layer '' is not harvested; it has: day, night"),
         (f"{PAGE}#tile=dusk/0_-3_3", (DAY,), "layer 'dusk' is not harvested; it has: day"),
         (f"{PAGE}#tile=day/0_9_1", (DAY,), "a request was dropped: "),
         ("http://map.example.net/day/x.png", (DAY,), "day/x.png is not a tile of the map; it was not asked"),

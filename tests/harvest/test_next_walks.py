@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, put_empty_history, record
-from tests.history.pyramid import NEW, UPPER, first_harvest, seen
+from tests.history.making import DAY, LATER, LAYER, began, ended, put_empty_history
+from tests.history.pyramid import first_harvest
 from tileharvest.harvest.walks import LayerWalk, WalkRecords, Walks, kept_in_words, next_walks
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
@@ -89,33 +89,16 @@ def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None
     assert (walk.is_pruned, walk.layers[LAYER].in_words) == (False, words)
 
 
-def test_other_zooms_are_walked_in_full_first(history: History) -> None:
+def test_other_zooms_and_a_map_that_was_never_harvested_are_walked_in_full(history: History) -> None:
+    assert not on(history, described(), LATER).is_pruned
     harvested(history)
     assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
-
-
-def test_a_map_that_was_never_harvested_is_walked_in_full(history: History) -> None:
-    walk = on(history, described(), LATER, {})
-    assert (walk.is_pruned, walk.in_short, walk.reason) == (False, "full", "")
 
 
 def test_layers_that_differ_are_counted_and_each_reason_is_told_once(history: History) -> None:
     walk = on(history, harvested(history), LATER, {**DEPTHS, "new": 3, "newer": 3})
     assert (walk.in_short, walk.is_pruned) == ("pruned 1 of 3", True)
     assert walk.reason == f"{PROVED} (as of {DAY}); nothing is proved so far"
-
-
-def test_after_a_new_full_walk_its_proof_counts(history: History) -> None:
-    """In which a tile was drawn after the one above it."""
-    description = harvested(history)
-    harvest = began(history, LATER)
-    harvest.note_walk("full", "walk = full is set", kept_in_words(description))
-    late = "Mon, 15 Feb 2021 06:00:00 GMT"
-    record(harvest, [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("upd", A, late), seen("ign", B)])
-    ended(harvest)
-    walk = on(history, description, LATER + timedelta(1))
-    assert not walk.is_pruned
-    assert walk.reason == f"of 3 tiles below another one 1 changed after that one (as of {LATER})"
 
 
 @pytest.mark.parametrize(

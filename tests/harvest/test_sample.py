@@ -66,13 +66,6 @@ def island(depth: int, radius: float) -> Pyramid:
     )
 
 
-def roads(depth: int) -> Pyramid:
-    """A cross with a ring: narrow everywhere."""
-    return Pyramid.over(
-        depth, lambda x, y: abs(x - 7) < 2 or abs(y + 5) < 2 or abs(math.hypot(x, y) - 40) < 1.5
-    )
-
-
 def scattered(seed: int, depth: int = 4) -> Pyramid:
     choice = random.Random(seed)
     share = choice.random()
@@ -100,7 +93,6 @@ ZONES = (
     ("pyramid", "walk"),
     [
         pytest.param(island(7, 50), Walk(Form(7)), id="an island"),
-        pytest.param(roads(6), Walk(Form(6)), id="roads"),
         pytest.param(island(7, 60), Walk(Form(7), (-1, 0), ZONES), id="zones of deep zooms"),
     ],
 )
@@ -123,13 +115,10 @@ def test_on_average_samples_are_true_and_the_range_holds_the_truth_nearly_always
 @given(seed=st.integers(0, 10_000), most=st.integers(8, 400))
 def test_no_more_is_asked_than_allowed_and_nothing_that_a_harvest_would_not_ask(seed: int, most: int) -> None:
     pyramid, walk = scattered(seed), Walk(Form(4))
-    found, asked = sampled(pyramid, walk, most, seed)
+    _, asked = sampled(pyramid, walk, most, seed)
     assert len(asked) <= most
     assert len(set(asked)) == len(asked)
     assert pyramid.walked(walk).issuperset(asked)
-    plan = estimate([found])
-    assert plan.least is not None
-    assert plan.least.tiles >= sum(tile in pyramid.sizes for tile in asked)
 
 
 @given(seed=st.integers(0, 10_000))

@@ -5,29 +5,15 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from scrapy.http import Request
 from scrapy.settings import Settings
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.settings import harvest_for, times_for
 from tileharvest.maps.settings import all_maps
 from tileharvest.maps.times import QuietHours
-from tileharvest.queue.segments import Segment
-from tileharvest.queue.settings import segment_resolver
 
 STARTED = datetime(2026, 11, 20, 23, 30, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
-
-
-class ByMethod:
-    """A user's own resolver: what is asked by HEAD is asked once, everything else once in each start."""
-
-    def __init__(self, zone: ZoneInfo, started: datetime) -> None:
-        self.zone, self.started = zone, started
-
-    def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        asks = isinstance(request, Request) and request.method == "HEAD"
-        return Segment("for-ever" if asks else f"start-{self.started:%H%M}", self.started, None)
 
 
 @pytest.fixture
@@ -39,16 +25,6 @@ def settings(tmp_path) -> Settings:
     found.set("TILEHARVEST_DATA", str(tmp_path / "data"))
     found.set("DATABASE_URL", "")
     return found
-
-
-def test_a_users_own_class_decides_by_request_and_time(settings):
-    settings.set("SEGMENT_RESOLVER", ByMethod)
-    resolver = segment_resolver(settings, None, BERLIN, STARTED)
-    names = [
-        resolver.segment_at(Request("http://127.0.0.1/", method=method), STARTED).name
-        for method in ("HEAD", "GET")
-    ]
-    assert names == ["for-ever", "start-2330"]
 
 
 def test_a_past_day_is_harvested_in_the_segment_in_which_it_began(settings):
@@ -108,15 +84,11 @@ def test_an_entry_says_when_its_map_is_harvested(settings):
     assert times.segments.segment_at(None, STARTED).name == "every-6h-2026-11-20T18Z"
 
 
-def test_a_map_that_its_changes_decide_has_the_shortest_segments(settings):
-    times = times_for(settings, described(settings, 'every = "auto"\nevery_min = "12h"'), STARTED)
-    assert times.adaptive == (timedelta(hours=12), timedelta(days=28))
+def test_a_map_that_its_changes_decide_has_the_shortest_segments_and_may_begin_in_hours_with_a_rate(settings):
+    lines = 'every = "auto"\nevery_min = "12h"\nquiet_hours = "18:00-23:00"\nquiet_rate = "1/min"'
+    times = times_for(settings, described(settings, lines), STARTED)
+    assert (times.adaptive, times.quiet) == ((timedelta(hours=12), timedelta(days=28)), ())
     assert times.segments.segment_at(None, STARTED).name == "every-12h-2026-11-20T12Z"
-
-
-def test_in_quiet_hours_with_a_rate_of_their_own_a_harvest_may_begin(settings):
-    lines = 'quiet_hours = "18:00-23:00"\nquiet_rate = "1/min"'
-    assert times_for(settings, described(settings, lines), STARTED).quiet == ()
 
 
 def test_a_map_whose_segment_has_no_end_is_never_due(settings):

@@ -14,7 +14,7 @@ import pytest
 from tests.middlewares.making import run_jumping
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import NO_DELAY, Delay
+from tileharvest.maps.rates import Delay
 from tileharvest.maps.times import QuietHours
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.rules import Rules
@@ -100,24 +100,24 @@ async def starts_of(throttle: MapThrottle, number: int, host: str = HOST) -> lis
 
 
 @jumping
-async def test_a_map_without_a_rate_is_free_and_never_waits(world: World) -> None:
-    async with world.asking() as throttle:
-        assert throttle.is_free(HOST)
-        assert await starts_of(throttle, 5) == [0.0] * 5
+async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world: World) -> None:
+    async with world.asking("free") as free, world.asking("slow", gap=Delay.of(2.0)) as slow:
+        await free.look()
+        assert free.is_free(HOST)
+        assert not slow.is_free(HOST)
+        assert await starts_of(free, 5) == [0.0] * 5
+        assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
 
 @jumping
-async def test_requests_keep_the_gap_of_the_map(world: World) -> None:
-    async with world.asking(gap=Delay.of(2.0)) as throttle:
-        assert not throttle.is_free(HOST)
-        assert await starts_of(throttle, 4) == pytest.approx([0, 2, 4, 6])
-
-
-@jumping
-async def test_a_delay_that_robots_txt_asks_for_counts_from_the_last_request_on(world: World) -> None:
-    async with world.asking() as throttle:
+async def test_what_slows_a_map_down_counts_from_the_last_request_on_and_the_slowest_holds(
+    world: World,
+) -> None:
+    async with world.asking(gap=Delay.of(0.1)) as throttle:
         await started(throttle)
         throttle.slow_down(7)
+        throttle.slow_down(2)
+        throttle.adapt(3)
         assert await starts_of(throttle, 2) == pytest.approx([7, 14])
 
 
@@ -149,17 +149,14 @@ async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None
         assert await starts_of(throttle, 2) == pytest.approx([6.1, 7.1])
 
 
+@pytest.mark.parametrize(
+    ("held", "reason"),
+    [("paused", HoldReason.PAUSED), ("rest", HoldReason.RESTING), ("down", HoldReason.DOWN)],
+)
 @jumping
-async def test_a_host_that_refuses_more_is_asked_more_slowly(world: World) -> None:
-    async with world.asking(gap=Delay.of(0.1)) as throttle:
-        throttle.slow_down(0.5)
-        throttle.slow_down(0.2)
-        assert await starts_of(throttle, 2) == pytest.approx([0, 0.5])
-
-
-@pytest.mark.parametrize("held", ["paused", "rest", "down"])
-@jumping
-async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(world: World, held: str) -> None:
+async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
+    world: World, held: str, reason: HoldReason
+) -> None:
     async with world.asking(gap=Delay.of(30.0)) as throttle:
         await starts_of(throttle, 1)
         waiting = asyncio.ensure_future(throttle.turn(HOST))
@@ -172,43 +169,26 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(worl
             throttle.is_down = True
         assert not await waiting
         assert now() - BEGIN.timestamp() <= 6
-        reason = {"paused": HoldReason.PAUSED, "rest": HoldReason.RESTING, "down": HoldReason.DOWN}[held]
         ends = pytest.approx(BEGIN.timestamp() + 65, abs=1e-3) if held == "rest" else None
         assert throttle.held == (reason, ends)
 
 
 @jumping
-async def test_that_a_host_is_down_is_told_only_if_nothing_else_holds(
+async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_clock_does_then(
     world: World,
 ) -> None:
-    async with world.asking() as throttle:
-        throttle.is_down = True
-        assert throttle.held == (HoldReason.DOWN, None)
-        await throttle.rest(HOST, 60)
-        assert throttle.held == (HoldReason.RESTING, now() + 60)
-        throttle.is_down = False
-        await asyncio.sleep(60)
-        assert throttle.held is None
-
-
-@jumping
-async def test_a_rest_that_is_over_does_not_come_back_with_a_clock_that_is_set_back(world: World) -> None:
-    async with world.asking() as throttle:
-        await throttle.rest(HOST, 60)
-        await asyncio.sleep(60)
-        await throttle.look()
-        world.set_back = 3600.0
-        assert throttle.held is None
-
-
-@jumping
-async def test_a_rest_holds_the_other_maps_of_the_host_from_their_next_look_on(world: World) -> None:
     async with world.asking("a") as one, world.asking("b") as other:
+        one.is_down = True
         await one.rest(HOST, 60)
         await other.look()
-        assert other.held == (HoldReason.RESTING, now() + 60)
+        # That the host is down counts only if nothing else holds.
+        assert one.held == other.held == (HoldReason.RESTING, now() + 60)
         await asyncio.sleep(60)
-        assert other.held is None
+        await one.look()
+        await other.look()
+        assert (one.held, other.held) == ((HoldReason.DOWN, None), None)
+        one.is_down, world.set_back = False, 3600.0
+        assert (one.held, other.held) == (None, None)
 
 
 @jumping
@@ -259,6 +239,9 @@ async def test_all_workers_together_make_exactly_the_requests_of_the_budget(worl
         made = 0
         await one.look()
         await other.look()
+        # What was granted and does not start goes back.
+        assert await other.turn(HOST)
+        other.left(HOST)
         while await started(one):
             made += 1 + await started(other)
         assert made == 10
@@ -266,15 +249,12 @@ async def test_all_workers_together_make_exactly_the_requests_of_the_budget(worl
 
 
 @jumping
-async def test_requests_that_were_taken_and_not_made_go_back_to_the_budget(world: World) -> None:
-    async with world.asking(budget=Budget(requests=10)) as stays:
-        async with world.asking(budget=Budget(requests=10)) as leaves:
-            await stays.look()
-            await leaves.look()
-            await starts_of(leaves, 1)
-            assert await leaves.turn(HOST)
-        assert await started(stays)
-        assert stays.spent.requests == 2
+async def test_of_two_that_wait_for_their_turn_the_last_request_of_the_budget_is_for_one(
+    world: World,
+) -> None:
+    async with world.asking(budget=Budget(requests=2), gap=Delay.of(2.0)) as throttle:
+        await starts_of(throttle, 1)
+        assert sorted(await asyncio.gather(started(throttle), started(throttle))) == [False, True]
 
 
 @jumping
@@ -293,37 +273,26 @@ async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -
 
 
 @jumping
-async def test_a_request_elsewhere_keeps_the_limits_there_and_waits_for_a_place(world: World) -> None:
-    elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0))}
-
-    async with world.asking(**elsewhere) as throttle:
+async def test_at_another_host_its_limits_hold_for_all_maps_together(world: World) -> None:
+    elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0)), "gap": Delay.of(0.5)}
+    async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
         starts = []
 
-        async def ask() -> None:
+        async def ask(throttle: MapThrottle) -> None:
             async with throttle.place("cdn.example.net"):
                 starts.append(now() - BEGIN.timestamp())
+                assert throttle.is_full("cdn.example.net")
                 await asyncio.sleep(3)
+            await throttle.look(is_busy=False)
 
-        await asyncio.gather(ask(), ask())
-        assert starts == pytest.approx([0, 3])
+        async def look() -> None:
+            while len(starts) < 4:
+                await asyncio.sleep(1)
+                await one.look()
+                await other.look()
 
-
-@jumping
-async def test_maps_that_ask_another_host_divide_its_places(world: World) -> None:
-    elsewhere, host = {"limits_at": lambda host: (1, NO_DELAY)}, "cdn.example.net"
-    async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
-        assert await one.turn(host)
-        assert one.is_full(host)
-        waiting = asyncio.ensure_future(started(other, host))
-        for _ in range(8):
-            await asyncio.sleep(1)
-            await one.look()
-            await other.look()
-        assert not waiting.done()
-        one.left(host)
-        await one.look()
-        await other.look()
-        assert await waiting
+        await asyncio.gather(ask(one), ask(one), ask(other), ask(other), look())
+        assert all(later - earlier >= 3 for earlier, later in pairwise(sorted(starts)))
 
 
 @jumping
@@ -333,12 +302,3 @@ async def test_the_map_keeps_its_delay_and_concurrency_and_one_budget_at_every_h
         assert await starts_of(throttle, 2, host) == pytest.approx([0, 2])
         assert throttle.concurrency(host) == 2
         assert [await started(throttle), await started(throttle)] == [True, False]
-
-
-@jumping
-async def test_of_two_that_wait_for_their_turn_the_last_request_of_the_budget_is_for_one(
-    world: World,
-) -> None:
-    async with world.asking(budget=Budget(requests=2), gap=Delay.of(2.0)) as throttle:
-        await starts_of(throttle, 1)
-        assert sorted(await asyncio.gather(started(throttle), started(throttle))) == [False, True]

@@ -12,7 +12,7 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_DELAY, Delay
 from tileharvest.maps.settings import described_map
 from tileharvest.maps.times import QuietHours
-from tileharvest.politeness.settings import outage_limits, rules_for
+from tileharvest.politeness.settings import rules_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 OTHER: Final = '[n]\nurl = "http://maps.example.net/n/"\n'
 """Another map of the host."""
+EIGHT, ONE = (QuietHours.parse("8:00-9:00"),), (QuietHours.parse("1:00-2:00"),)
+DAILY: Final = (Budget(seconds=9), Budget(None, 5))
 TABLE: Final = '[hosts."Maps.Example.Net"]\n'
 
 
@@ -38,32 +40,14 @@ def owed(settings: Settings, toml: str = "") -> Rules:
     return rules_for(settings, described_map(settings, "m"))
 
 
-def quiet(hours: str) -> tuple[QuietHours, ...]:
-    return (QuietHours.parse(hours),)
-
-
 @pytest.mark.parametrize(
     ("setting", "value", "toml", "name", "of_setting", "of_map"),
     [
         ("DELAY", "[0.1, 0.3]", "delay = 2", "gap", Delay(0.1, 0.3), Delay.of(2.0)),
-        (
-            "QUIET_HOURS",
-            '["8:00-9:00"]',
-            'quiet_hours = "1:00-2:00"',
-            "quiet",
-            quiet("8:00-9:00"),
-            quiet("1:00-2:00"),
-        ),
+        ("QUIET_HOURS", '["8:00-9:00"]', 'quiet_hours = "1:00-2:00"', "quiet", EIGHT, ONE),
         ("QUIET_RATE", "1/min", 'quiet_rate = "2/s"', "quiet_gap", Delay.of(60.0), Delay.of(0.5)),
         ("BUDGET", '{"bytes": "1 MB"}', "budget = {requests = 5}", "budget", Budget(None, 10**6), Budget(5)),
-        (
-            "DAILY_BUDGET",
-            '{"seconds": 9}',
-            "daily_budget = {bytes = 5}",
-            "daily_budget",
-            Budget(seconds=9),
-            Budget(None, 5),
-        ),
+        ("DAILY_BUDGET", '{"seconds": 9}', "daily_budget = {bytes = 5}", "daily_budget", *DAILY),
         ("MIN_FREE", "2 GB", 'min_free = "1 kB"', "min_free", 2 * 10**9, 1000),
         ("ROBOTSTXT_OBEY", "False", "robots = true", "robots", False, True),
         ("AUTOTHROTTLE_ENABLED", "True", "autothrottle = false", "autothrottle", True, False),
@@ -77,13 +61,6 @@ def test_the_command_line_goes_before_the_map_and_the_map_before_the_settings(
     assert getattr(owed(settings, toml), name) == of_map
     settings.set(setting, value, priority="cmdline")
     assert getattr(owed(settings, toml), name) == of_setting
-
-
-def test_without_a_word_a_map_is_asked_without_gaps_and_limits(settings: Settings) -> None:
-    found = owed(settings)
-    assert (found.gap, found.limits_at(found.host), found.quiet) == (NO_DELAY, (4, NO_DELAY), ())
-    assert (found.budget, found.daily_budget, found.min_free) == (Budget(), Budget(), None)
-    assert (found.autothrottle, found.robots) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -118,12 +95,6 @@ def test_a_truth_is_written_as_scrapy_writes_it(settings: Settings, value: str, 
     assert owed(settings).robots is obeys
 
 
-def test_when_a_host_is_given_up_is_read_from_the_settings(settings: Settings) -> None:
-    settings.set("HOST_DOWN_AFTER", "3", priority="cmdline")
-    limits = outage_limits(settings)
-    assert (limits.failures, limits.pause, limits.longest_pause, limits.patience) == (3, 1, 60, 900)
-
-
 def test_quiet_hours_may_be_the_whole_day_only_where_it_is_asked_at_a_rate_then(settings: Settings) -> None:
     settings.set("QUIET_HOURS", ["0:00-12:00", "12:00-24:00"])
     with pytest.raises(
@@ -151,66 +122,34 @@ def test_a_table_of_a_host_that_would_limit_nothing_is_refused(
         owed(settings, toml)
 
 
-def test_of_a_delay_and_a_rate_the_slower_counts(settings: Settings) -> None:
-    assert owed(settings, "delay = [0.1, 0.9]\nrequests_per_second = 2").gap == Delay(0.5, 0.9)
-
-
 @pytest.mark.parametrize(
-    ("toml", "own", "of_command_line", "concurrency", "gap"),
+    ("toml", "own", "host", "limits"),
     [
-        pytest.param(
-            f"{TABLE}concurrency = 2\nrequests_per_second = 4", {}, {}, 2, Delay.of(0.25), id="a table"
-        ),
-        pytest.param(
-            f"{TABLE}delay = [0.1, 0.9]\nrequests_per_second = 2", {}, {}, 4, Delay(0.5, 0.9), id="both"
-        ),
-        pytest.param("", {"HOST_CONCURRENCY": 2, "HOST_DELAY": 0.25}, {}, 2, Delay.of(0.25), id="settings"),
-        pytest.param(
-            f"{TABLE}delay = 1", {}, {"HOST_DELAY": "[0.1, 0.2]"}, 4, Delay(0.1, 0.2), id="command line"
-        ),
-        pytest.param("requests_per_second = 5", {}, {}, 4, NO_DELAY, id="a single map, faster by hand"),
-        pytest.param(
-            f"delay = [0.2, 0.4]\n{OTHER}concurrency = 6\ndelay = 0.1",
+        ("", {}, "maps", (4, NO_DELAY)),
+        (f"{TABLE}concurrency = 2\nrequests_per_second = 4", {}, "maps", (2, Delay.of(0.25))),
+        (f"{TABLE}delay = [0.1, 0.9]\nrequests_per_second = 2", {}, "maps", (4, Delay(0.5, 0.9))),
+        ("", {"HOST_CONCURRENCY": "2", "HOST_DELAY": "0.25"}, "maps", (2, Delay.of(0.25))),
+        (f"{TABLE}delay = 1", {"HOST_DELAY": "[0.1, 0.2]"}, "maps", (4, Delay(0.1, 0.2))),
+        # A single map is asked faster by hand.
+        ("requests_per_second = 5", {}, "maps", (4, NO_DELAY)),
+        (f"delay = [0.2, 0.4]\n{OTHER}concurrency = 6\ndelay = 0.1", {}, "maps", (6, Delay.of(0.1))),
+        (f"{OTHER}requests_per_second = 1", {}, "maps", (4, NO_DELAY)),
+        # Another host has limits of its own.
+        ("concurrency = 3", {}, "o", (3, NO_DELAY)),
+        (
+            '[o]\nurl = "http://o.example.net/"\nconcurrency = 60\ndelay = [0.2, 0.4]',
             {},
-            {},
-            6,
-            Delay.of(0.1),
-            id="generous",
+            "o",
+            (60, Delay.of(0.2)),
         ),
-        pytest.param(f"{OTHER}requests_per_second = 1", {}, {}, 4, NO_DELAY, id="one map without a rate"),
+        ('[hosts."o.example.net"]\nconcurrency = 2\ndelay = 5', {}, "o", (2, Delay.of(5.0))),
     ],
 )
 def test_a_host_has_its_own_limits_or_those_of_its_most_generous_map(
-    settings: Settings,
-    toml: str,
-    own: dict[str, Any],
-    of_command_line: dict[str, str],
-    concurrency: int,
-    gap: Delay,
+    settings: Settings, toml: str, own: dict[str, Any], host: str, limits: tuple[int, Delay]
 ) -> None:
-    settings.setdict(own)
-    settings.setdict(of_command_line, priority="cmdline")
-    found = owed(settings, toml)
-    assert found.limits_at(found.host) == (concurrency, gap)
-
-
-@pytest.mark.parametrize(
-    ("toml", "concurrency", "gap"),
-    [
-        pytest.param("concurrency = 3", 3, NO_DELAY, id="no map"),
-        pytest.param(
-            '[o]\nurl = "http://o.example.net/"\nconcurrency = 60\ndelay = [0.2, 0.4]',
-            60,
-            Delay.of(0.2),
-            id="a map",
-        ),
-        pytest.param('[hosts."o.example.net"]\nconcurrency = 2\ndelay = 5', 2, Delay.of(5.0), id="a table"),
-    ],
-)
-def test_another_host_has_limits_of_its_own(
-    settings: Settings, toml: str, concurrency: int, gap: Delay
-) -> None:
-    assert owed(settings, toml).limits_at("o.example.net") == (concurrency, gap)
+    settings.setdict(own, priority="cmdline")
+    assert owed(settings, toml).limits_at(f"{host}.example.net") == limits
 
 
 @pytest.mark.parametrize(
@@ -220,11 +159,7 @@ def test_another_host_has_limits_of_its_own(
         ({"CONTACT": "all@example.net"}, "", ("TileHarvest/0.1 (+all@example.net)",)),
         ({"CONTACT": "all@example.net"}, 'contact = "me"', ("TileHarvest/0.1 (+me)",)),
         ({}, 'contact = "me"\nuser_agents = ["A", "B"]', ("A", "B")),
-        (
-            {"USER_AGENT": "Own/2 (+http://o.example.net)", "CONTACT": "me"},
-            "",
-            ("Own/2 (+http://o.example.net)",),
-        ),
+        ({"USER_AGENT": "Own/2 (+http://o)", "CONTACT": "me"}, "", ("Own/2 (+http://o)",)),
     ],
 )
 def test_the_user_agent_names_the_program_and_how_to_reach_who_uses_it(

@@ -9,7 +9,7 @@ the expected numbers are the true ones, whatever the form of the map.
 
 from __future__ import annotations
 
-from math import ceil, floor, isnan, log10, nan, sqrt
+from math import ceil, floor, isnan, log10, nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tileharvest.tiles.outcomes import Outcome
@@ -117,20 +117,11 @@ class LayerSample(NamedTuple):
     places: float = 0.0
     """The number of places that the walk asks for, with and without a tile."""
     received_bytes: float = 0.0
-    seen: int = 0
-    """The number of kept tiles that were found."""
-    variance: float = 0.0
-    """The square of the relative error of these numbers. 0 if all places were asked."""
-    sure: float = 0.0
-    """The number of places that the walk asks for in any case: those of its first level."""
+    is_part: bool = False
+    """Whether some places were left out. The range is then from half of these numbers to twice as many."""
     unseen: float = 0.0
     """The most tiles that levels have of which a part was asked, and no tile found: with a certainty of 95 %,
     three for each place that an asked one stands for (the rule of three)."""
-
-    @property
-    def spread(self) -> float:
-        """The factor from the expected number to each end of the range: two standard errors."""
-        return 1 + 2 * sqrt(self.variance)
 
 
 async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample:
@@ -144,7 +135,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
         sizes.update(await ask(new))
         return [tile for tile in tiles if tile in sizes]
 
-    weight, result = 1.0, LayerSample(sure=0.0 if walk.goes_sideways else walk.start_size)
+    weight, result = 1.0, LayerSample()
     blocks = list(walk.start_blocks(""))
     if len(blocks) > _MOST_BLOCKS:
         weight = len(blocks) / _MOST_BLOCKS
@@ -164,9 +155,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
             result.tiles + weight * len(kept),
             result.places + weight * len(level),
             result.received_bytes + weight * sum(sizes[tile] for tile in kept),
-            result.seen + len(kept),
-            result.variance + (1 / max(1, len(found)) if is_part else 0.0),
-            result.sure,
+            result.is_part or is_part,
             result.unseen + (3 * weight if is_part and not found else 0.0),
         )
         level = [below for tile in found for below in walk.below(tile, Outcome.IGNORED, known=False)]
@@ -199,15 +188,15 @@ def estimate(
     `looking` is the number of requests before the first one for a tile, and `each` the seconds of a request.
     `at_once` says that the harvest asks for tiles by GET, with no HEAD before.
     """
-    tiles, places, received = (sum(one[place] for one in samples) for place in range(3))
+    tiles, places, received, _, unseen = (sum(numbers) for numbers in zip(*samples, strict=True))
+    is_part = any(one.is_part for one in samples)
     expected = looking + places + (0 if at_once else tiles)
-    spread = max(one.spread for one in samples)
-    seen, sure = sum(one.seen for one in samples), looking + sum(one.sure for one in samples)
-    unseen = sum(one.unseen for one in samples)
 
     def cost(factor: float, unseen: float = 0.0) -> Expense:
-        requests = sure + max(0.0, expected - sure) * factor + (0 if at_once else unseen)
+        requests = expected * factor + (0 if at_once else unseen)
         size = nan if unseen else received * factor
-        return Expense(max(seen, tiles * factor) + unseen, requests, size, requests * each)
+        return Expense(tiles * factor + unseen, requests, size, requests * each)
 
-    return HarvestPlan(cost(1.0), cost(spread, unseen), cost(1 / spread), is_exact=spread == 1)
+    if not is_part:
+        return HarvestPlan(cost(1.0), cost(1.0), cost(1.0))
+    return HarvestPlan(cost(1.0), cost(2.0, unseen), cost(0.5), is_exact=False)

@@ -29,7 +29,7 @@ above."""
 
 
 def name_of(form: Form) -> str:
-    return type(form).__name__
+    return form.renderer
 
 
 Published = Callable[[Form], tuple[PublishedSite, Layer]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image
 
@@ -34,19 +34,8 @@ _STEP: Final = 0.08
 """The share by which a block is brighter, from above, for each block that it is higher than the next one."""
 
 
-class Drawing(NamedTuple):
-    """An image with its position on the map."""
-
-    image: Image.Image
-    left: int
-    upper: int
-    """Where the image's upper left corner lies, in pixels from the middle of the map. y grows down here."""
-
-
-def blank(box: Box) -> Drawing:
-    """Returns an empty drawing with these edges."""
-    left, upper, right, lower = box
-    return Drawing(Image.new("RGBA", (right - left, lower - upper)), left, upper)
+Drawing: TypeAlias = "tuple[Image.Image, int, int]"
+"""An image, and its left and upper edge on the map, in pixels from the middle. y grows down here."""
 
 
 def painted_aslant(landscape: Landscape) -> Drawing:
@@ -56,13 +45,14 @@ def painted_aslant(landscape: Landscape) -> Drawing:
     for (x, height, z), name in sorted(blocks.items()):
         stacks.setdefault((x, z), []).append((height, name))
     skyline = {place: stacks[place][-1][0] if place in stacks else ground[place].height for place in ground}
-    drawing = blank(aslant_box(ground, max(skyline.values())))
+    left, upper, right, lower = aslant_box(ground, max(skyline.values()))
+    image = Image.new("RGBA", (right - left, lower - upper))
 
     def paint(place: Place, height: int, name: str, shade: int) -> None:
         x, z = place
         picture = sprite(name, int(chance(height, x, z) * VARIANTS), min(SHADES - 1, max(0, shade)))
-        left, upper = (x + z) * _ACROSS - drawing.left, (z - x) * _DOWN - height * _UP - drawing.upper
-        drawing.image.paste(picture, (left, upper), picture)
+        corner = (x + z) * _ACROSS - left, (z - x) * _DOWN - height * _UP - upper
+        image.paste(picture, corner, picture)
 
     for place in sorted(ground, key=lambda each: (each[1] - each[0], each[0])):
         x, z = place
@@ -77,7 +67,7 @@ def painted_aslant(landscape: Landscape) -> Drawing:
                 is_under = (x, height + 1, z) in blocks
                 inside = (skyline[place] - height + 1) // 2 if name.startswith("leaves") else 0
                 paint(place, height, name, min(3, inside) if is_under else _shade(skyline, place, height))
-    return drawing
+    return image, left, upper
 
 
 def _shade(skyline: Mapping[Place, int], place: Place, height: int) -> int:
@@ -99,19 +89,18 @@ def aslant_box(places: Collection[Place], top: int = 0) -> Box:
 
 def painted_from_above(landscape: Landscape) -> Drawing:
     """Draws a landscape seen from straight above, each of its blocks a square of several pixels."""
-    tops = {place: (column.height, column.surface) for place, column in landscape.ground.items()}
-    for (x, height, z), name in sorted(landscape.blocks.items(), key=lambda block: block[0][1]):
+    ground, blocks = landscape
+    tops = {place: (column.height, column.surface) for place, column in ground.items()}
+    for (x, height, z), name in sorted(blocks.items(), key=lambda block: block[0][1]):
         tops[x, z] = height, name
-    left, upper, right, lower = box = box_from_above(landscape.ground)
+    left, upper, right, lower = box_from_above(ground)
     small = Image.new("RGBA", ((right - left) // SCALE, (lower - upper) // SCALE))
     for (x, z), (height, name) in tops.items():
         rise = height - tops.get((x, z - 1), (height, name))[0]
         light = 1 + _STEP * max(-3, min(3, rise))
         red, green, blue = (min(255, round(part * light)) for part in MATERIALS[name].top)
         small.putpixel((x - left // SCALE, z - upper // SCALE), (red, green, blue, 255))
-    drawing = blank(box)
-    drawing.image.paste(small.resize(drawing.image.size, Image.Resampling.NEAREST))
-    return drawing
+    return small.resize((right - left, lower - upper), Image.Resampling.NEAREST), left, upper
 
 
 def box_from_above(places: Collection[Place]) -> Box:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from tileharvest.demo.forms import FORMS, SquareForm
+from tileharvest.demo.forms import FORMS
 from tileharvest.demo.pyramid import tiles_on, whole_map
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ def publish(day: int, first_day: date, folder: Path, form: Form = FORMS["overvie
     """
     tiles, depth, now = tiles_on(day, form.cut), form.cut.depth(day), _drawn_at(first_day, day)
     images = {form.path(tile, depth): drawn for tile, drawn in tiles.items()}
-    if isinstance(form, SquareForm):
+    if form.cut.zooms is None:
+        # The image of the whole map, above the first level.
         images[f"{form.folder}/base.png"] = whole_map(day, form.cut)
     files = {path: (form.bytes_of(one), _drawn_at(first_day, one.drawn)) for path, one in images.items()}
     files |= {path: (text.encode(), now) for path, text in form.files(depth, now, tiles).items()}

@@ -46,12 +46,8 @@ class Column(NamedTuple):
     """The name of the uppermost material."""
 
 
-class Landscape(NamedTuple):
-    """The ground and the blocks to draw. Every block stands over a place that has ground."""
-
-    ground: Mapping[Place, Column]
-    blocks: Mapping[tuple[int, int, int], str]
-    """The name of each block's material, by x, height and z."""
+Landscape: TypeAlias = "tuple[Mapping[Place, Column], Mapping[tuple[int, int, int], str]]"
+"""The ground, and the blocks on it: the name of each block's material, by x, height and z."""
 
 
 def landscape(day: int) -> Landscape:
@@ -61,7 +57,7 @@ def landscape(day: int) -> Landscape:
     world, bit = _saved(), 1 << day - 1
     names = world["materials"]
     ground, blocks = (zip(*world[kind].values(), strict=True) for kind in ("ground", "blocks"))
-    return Landscape(
+    return (
         {(x, z): Column(height, names[material]) for z, x, height, material, days in ground if days & bit},
         {(x, height, z): names[material] for z, x, height, material, days in blocks if days & bit},
     )

@@ -50,7 +50,6 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["run", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["run", "-s", "SEGMENT=run"], "map 'small' is never due"),
         (["run", "-s", "DELAY=x"], "DELAY 'x' cannot be"),
-        (["run", "--port", "8001"], "are for the viewer: add --serve"),
         (["crawl", "overviewer"], "which map? say -a map=NAME"),
         (["crawl", "overviewer", "-a", "map=smal"], "has no map 'smal'; did you mean 'small'?"),
         (["crawl", "overviewer", "-a", "map=small", "-s", "HOST_DOWN_AFTER=0"], "HOST_DOWN_AFTER"),

@@ -6,8 +6,6 @@ import re
 from argparse import ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand, ask_site, switch, value
 from tileharvest.commands.terminal import say, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, program
@@ -38,7 +36,7 @@ def _size(text: str) -> list[int]:
     return [int(found[1]), int(found[2])]
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "NAME URL"
     summary = "Probe a map's site and add it to maps.toml under a name of yours"
     examples = (

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.export_command import DAY, FILE, PLACE, ExportCommand
 from tileharvest.commands.project_command import value
 from tileharvest.errors import counted
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from tileharvest.export.archive import Archived
 
 
-class Command(ExportCommand, ScrapyCommand):
+class Command(ExportCommand):
     arguments = "NAME FILE"
     summary = "Put all tiles of a day into one file: PMTiles, MBTiles or a zip"
     details = (

@@ -8,7 +8,6 @@ from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.terminal import say, write_answer, write_rows
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 _CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?)", re.ASCII)
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "NAME [WORD...]"
     form = "NAME [add AREA CORNER CORNER | remove AREA]"
     summary = "List the named areas of a map, add one, or remove one"

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import QueueOwner
@@ -31,7 +29,7 @@ _SHOWN: Final = 20
 """The most lines of each kind. `--json` has all of them."""
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "[NAME]"
     summary = "Check the history and the store, and list missing images"
     details = (

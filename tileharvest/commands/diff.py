@@ -7,15 +7,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.export_command import BLANK, FILE, PICTURE, PLACE, ZOOM, ExportCommand
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 
 
-class Command(ExportCommand, ScrapyCommand):
+class Command(ExportCommand):
     arguments = "NAME DAY1 DAY2 [FILE...]"
     summary = "Show what changed between two days, as a picture and a list"
     details = (

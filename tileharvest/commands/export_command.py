@@ -70,6 +70,7 @@ BLANK: Final = (
 class ExportCommand(ProjectCommand):
     """A command that writes a file or a folder of an excerpt of a map. It only reads history and store."""
 
+    __module__ = ProjectCommand.__module__
     has_period: ClassVar[bool] = False
     """Whether it shows more than one day."""
 

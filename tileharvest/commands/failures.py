@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import ask_history, queue_owner
@@ -29,7 +27,7 @@ _MANY: Final = 3
 _ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     summary = "List failed requests, put them back, or forget them"
     examples = ("my-server", "my-server --retry")
     options = {

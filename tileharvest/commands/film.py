@@ -5,8 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.export_command import (
     BLANK,
     FILE,
@@ -22,7 +20,7 @@ from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
 
 
-class Command(ExportCommand, ScrapyCommand):
+class Command(ExportCommand):
     arguments = "NAME [FILE]"
     summary = "Make a film of a map or of a part of it: how it changed"
     details = (

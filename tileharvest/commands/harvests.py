@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import write_rows
 from tileharvest.maps.budgets import bytes_in_words
@@ -16,7 +14,7 @@ from tileharvest.monitoring.stats import FOR_PEOPLE
 from tileharvest.tiles.outcomes import Outcome
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     summary = "List a map's harvests with their outcomes and costs"
     details = (
         "The oldest harvest comes first. A terminal that is too narrow shows no costs; --json has all of it."

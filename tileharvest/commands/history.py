@@ -5,8 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.terminal import write_rows
 from tileharvest.errors import ConfigurationError
@@ -26,7 +24,7 @@ _COLUMNS: Final = {
 }
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "NAME [TILE]"
     summary = "List the versions of a map or of one of its tiles, newest last"
     details = (

@@ -11,8 +11,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.settings import progress_interval
@@ -75,7 +73,7 @@ class ImportDisplay(ProgressLine):
         return f"{super().in_words()}; {counted(len(self.days), 'day')}; {found or 'nothing found yet'}"
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "FORM SOURCE NAME"
     form = "git ADDRESS-OR-FOLDER NAME | folder FOLDER NAME --day DAY | kedamadiff FOLDER NAME"
     summary = "Import a map's past from git, a folder or a KedamaDiff archive"

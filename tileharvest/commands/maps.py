@@ -9,8 +9,6 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.due_maps import dues_of
 from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.terminal import write_error, write_line, write_rows
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = ""
     summary = "List the maps with their last harvest, size, and next harvest"
     details = "Columns on the right that a terminal has no room for are left out; --json has all of it."
@@ -78,8 +76,10 @@ class Command(ProjectCommand, ScrapyCommand):
         nothing = f"no map yet: {program()} add NAME URL"
         write_rows(rows, columns, as_json=opts.json, otherwise=nothing, spare=4)
         if opts.why and not opts.json:
-            for line in reasons(walks):
-                write_line(line)
+            for name, walk in walks.items():
+                words = dict.fromkeys(decision.in_words for decision in walk.layers.values())
+                if words:
+                    write_line(f"{name}: the next walk is {'; '.join(words)}")
 
 
 def _plain(description: MapDescription, due: Due | None, summary: MapSummary | None) -> dict[str, Any]:
@@ -99,21 +99,6 @@ def _plain(description: MapDescription, due: Due | None, summary: MapSummary | N
         "versions": summary.versions if summary else 0,
         "bytes": summary.image_bytes if summary else 0,
     }
-
-
-def reasons(walks: Mapping[str, Decisions]) -> list[str]:
-    """Returns the lines that say why each harvested map will be walked as it will.
-
-    A map has one line, or a line for each layer if its layers differ.
-    """
-    lines = []
-    for name, walk in walks.items():
-        said = {layer: decision.in_words for layer, decision in walk.layers.items()}
-        if len(set(said.values())) == 1:
-            lines.append(f"{name}: the next walk is {next(iter(said.values()))}")
-        else:
-            lines += [f"{name}, layer {layer}: the next walk is {words}" for layer, words in said.items()]
-    return lines
 
 
 def _name(row: Mapping[str, Any]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.export_command import (
     BLANK,
     DAY,
@@ -21,7 +19,7 @@ from tileharvest.commands.project_command import value
 from tileharvest.maps.budgets import bytes_in_words
 
 
-class Command(ExportCommand, ScrapyCommand):
+class Command(ExportCommand):
     arguments = "NAME [FILE]"
     summary = "Make one picture of a map or of a part of it, as it was on a day"
     details = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from datetime import datetime
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
@@ -14,7 +12,7 @@ from tileharvest.errors import program
 from tileharvest.queue.controls import pause
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     summary = "Pause a map or a spider, until it is resumed"
     details = "Requests on the way finish, and no further request starts."
     examples = ("my-server", "my-server --json")

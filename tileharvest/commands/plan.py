@@ -9,7 +9,6 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from scrapy.commands import ScrapyCommand
 
 from tileharvest.commands.project_command import ProjectCommand, ask_site, switch
 from tileharvest.commands.settings import ask_history
@@ -37,7 +36,7 @@ _WALKS: Final = {
 """The kinds of walks in a few words."""
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     summary = "Say what a harvest will cost, before its first request"
     details = (
         "By the last harvest, without asking the site; for a map that has none, by a sample of 200 of its"

@@ -116,7 +116,6 @@ class RunningHarvest:
     def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
         """`is_dry` says that the harvest keeps nothing, so that neither history nor other processes know of
         it."""
-        from tileharvest.history.costs import NO_COST
         from tileharvest.queue.settings import is_shared
 
         self.harvest = spider.harvest
@@ -125,8 +124,6 @@ class RunningHarvest:
         self._is_dry = is_dry
         self._is_shared = not is_dry and is_shared(self._settings)
         self._workers = 1
-        self._earlier = NO_COST
-        """The harvest's cost before this process had a part in it."""
         self._recorded: HarvestSummary | None = None
         """The harvest as the history had it at the last look. None if the history does not have it."""
 
@@ -134,29 +131,22 @@ class RunningHarvest:
         """Asks the history for what this process cannot know, until it is cancelled. Must begin before the
         harvest does."""
         while not self._is_dry:
-            began, is_first = time.monotonic(), self._recorded is None
+            began = time.monotonic()
             # The pipeline reports a history that fails, and the scheduler a queue.
             with suppress(TileHarvestError):
                 await self._look()
             if self._recorded is None and not self._is_shared:
                 return
-            if is_first and self._recorded is not None:
-                self._earlier = self._recorded.cost
             await asyncio.sleep(max(_LOOK, _SHARE * (time.monotonic() - began)))
 
     def stats(self) -> HarvestStats:
         """Returns the stats of this moment. Costs next to nothing, and never blocks."""
-        recorded, harvest = self._recorded, self.harvest
-        is_pruned, state_and_detail = harvest.is_pruned, self._state()
-        if recorded is None:
-            expected, counts = harvest.expected, dict(harvest.tally)
-            cost = harvest.cost_meter.total
-        else:
-            expected, counts = harvest.expected or recorded.expected, recorded.counts
-            cost = recorded.cost if self._is_shared else self._earlier + harvest.cost_meter.total
-            # This run may not have decided its walk yet.
-            is_pruned = recorded.walk == "pruned" if is_pruned is None else is_pruned
-        return HarvestStats(expected, counts, cost, *state_and_detail, bool(is_pruned), self._workers)
+        state, detail = self._state()
+        if self._recorded is not None:
+            return HarvestStats.of(self._recorded, state, detail, self._workers)
+        harvest, is_pruned = self.harvest, bool(self.harvest.is_pruned)
+        cost = harvest.cost_meter.total
+        return HarvestStats(harvest.expected, dict(harvest.tally), cost, state, detail, is_pruned)
 
     def _state(self) -> tuple[State, str]:
         """Returns what the harvest does, and the detail in words."""

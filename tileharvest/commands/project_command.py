@@ -11,6 +11,7 @@ import textwrap
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeVar
 
 from scrapy.addons import AddonManager
+from scrapy.commands import ScrapyCommand
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.commands.terminal import failing_clearly, write_error
@@ -46,13 +47,14 @@ def several(meaning: str, **more: Any) -> dict[str, Any]:
     return {"help": f"{meaning}; may be repeated", "action": "append", "default": [], **more}
 
 
-class ProjectCommand:
+class ProjectCommand(ScrapyCommand):
     """A command of the project. An error ends it with one line on stderr and an exit status.
 
-    A command inherits from this class and from ScrapyCommand, in this order. It declares its arguments and
-    options, and defines `answer`. The name of the command is that of its module. This class is not a
-    ScrapyCommand itself, because Scrapy would offer it as a command.
+    A command declares its arguments and options, and defines `answer`. Its name is that of its module.
     """
+
+    # Scrapy offers each class as a command that says it is of the module in which it is found.
+    __module__ = "tileharvest.commands"
 
     arguments: ClassVar[str] = "NAME"
     """The arguments, such as `NAME [FILE]`. `answer` finds each in `opts` by its word in small letters, None
@@ -75,8 +77,6 @@ class ProjectCommand:
     """The lowest level of the log that is shown, in short lines, unless the command line names another. None
     leaves the log to the settings."""
     settings: Any
-    exitcode: int
-    crawler_process: CrawlerProcessBase | None
     _parser: argparse.ArgumentParser
 
     @property
@@ -103,10 +103,10 @@ class ProjectCommand:
         # Scrapy adds its options to the parser and to a group. Both are this group, apart from ours.
         group: Any = parser.add_argument_group("Scrapy's options")
         group.add_argument_group = lambda title: group
-        super().add_options(group)  # type: ignore[misc]
+        super().add_options(group)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)  # type: ignore[misc]
+        super().process_options(args, opts)
         settings = self.settings
         is_named = (settings.getpriority("LOG_LEVEL") or 0) >= SETTINGS_PRIORITIES["cmdline"]
         if self.log_level is not None and not is_named:

@@ -7,8 +7,6 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.export_command import PLACE, ExportCommand, areas_of
 from tileharvest.commands.project_command import value
 from tileharvest.errors import ConfigurationError, counted
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 
-class Command(ExportCommand, ScrapyCommand):
+class Command(ExportCommand):
     arguments = "NAME FOLDER"
     summary = "Publish a map's history as files, which need no server"
     details = (

@@ -6,8 +6,6 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.history import parse_tile
 from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.settings import queue_owner
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "NAME TILE|URL..."
     summary = "Put tiles or addresses into the queue of a map or a spider"
     details = "A running harvest or crawl takes them up, or else the next one."
@@ -52,17 +50,15 @@ class Command(ProjectCommand, ScrapyCommand):
 
 def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
     """Returns a request as the queue keeps it. Raises ConfigurationError."""
-    if owner.description is None:
-        if urlsplit(what).scheme == "":
-            raise ConfigurationError(f"'{what}' is not an address: write https://example.net/page")
-        # The spider parses the answer like that of its first requests.
-        return encode(QueuedRequest(version=VERSION, url=what, priority=priority, dont_filter=True))
-    if "://" not in what:
+    if owner.description is not None and "://" not in what:
         layer, tile = parse_tile(what)
         # The harvest, which alone has probed the site, knows the address.
         return tile_order(owner, layer or "", tile, priority)
     if not what.startswith(("http://", "https://")):
         raise ConfigurationError(f"'{what}' is not an address: write https://map.example.net/day/0/3.png")
+    if owner.description is None:
+        # The spider parses the answer like that of its first requests.
+        return encode(QueuedRequest(version=VERSION, url=what, priority=priority, dont_filter=True))
     return _order(what, priority)
 
 

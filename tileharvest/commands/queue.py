@@ -7,8 +7,6 @@ from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.monitoring.overview import Overview
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     summary = "Show what waits in the queue of a map or a spider"
     details = (
         "It shows the requests that are pending per lane, delayed, leased and failed, the progress of the"

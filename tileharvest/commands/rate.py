@@ -5,8 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
@@ -21,7 +19,7 @@ _OWN: Final = "default"
 """The word that takes back a rate that was set by hand."""
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "NAME [RATE]"
     form = "NAME [2/s | 30/min | 100/h | default]"
     summary = "Show or set how fast a map is asked"

@@ -8,8 +8,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.export_command import DAY, ExportCommand
 from tileharvest.commands.terminal import write_line
 from tileharvest.errors import counted
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from tileharvest.export.restored_tree import Restored
 
 
-class Command(ExportCommand, ScrapyCommand):
+class Command(ExportCommand):
     arguments = "NAME FOLDER"
     summary = "Restore the files of a map's site as they were on a day"
     details = (

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
@@ -19,7 +17,7 @@ from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import VIEWER, listening, viewer_of
 from tileharvest.commands.settings import maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
+from tileharvest.errors import ExitStatus, TileHarvestError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -31,7 +29,7 @@ _GLANCE: Final = 1.0
 """Seconds between two looks of an idle worker for a map that is due."""
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "[NAME...]"
     summary = "Harvest every map at its time, until Ctrl-C or SIGTERM"
     details = (
@@ -54,12 +52,7 @@ class Command(ProjectCommand, ScrapyCommand):
     def check(self, opts: Namespace) -> None:
         from tileharvest.politeness.settings import rules_for
 
-        viewers = (opts.port is not None, opts.host is not None, opts.allow_host, opts.frame_ancestors)
-        if not opts.serve and any(viewers):
-            raise ConfigurationError(
-                "--port, --host, --allow-host and --frame-ancestors are for the viewer: add --serve, or leave"
-                " them out"
-            )
+        opts.serve |= any((opts.port, opts.host, opts.allow_host, opts.frame_ancestors))
         self._leaving: set[asyncio.Task[None]] = set()
         self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)

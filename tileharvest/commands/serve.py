@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from scrapy.commands import ScrapyCommand
 from scrapy.utils.log import configure_logging
 
 from tileharvest.commands.due_maps import dues_of
@@ -47,7 +46,7 @@ VIEWER: Final[Options] = {
 """Where the viewer listens, and the host names and framing pages that it accepts."""
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "[NAME...]"
     summary = "Show maps on every day of their history, in a browser"
     details = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.commands.terminal import write_answer
@@ -13,7 +11,7 @@ from tileharvest.errors import TileHarvestError
 from tileharvest.queue.controls import stop
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     summary = "Stop a running harvest or spider, which can be continued"
     examples = ("my-server", "my-server --json")
 

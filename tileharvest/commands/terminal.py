@@ -63,13 +63,11 @@ def stopped_by_signals(said: str) -> Iterator[None]:
     catches every Exception does not catch, and the block can clean up. A second signal is ignored, because
     `timeout` sends each signal twice and must not interrupt the clean-up.
     """
-    came = False
 
     def stop(number: int, frame: Any) -> None:
-        nonlocal came
-        if not came:
-            came = True
-            raise KeyboardInterrupt
+        for which in before:
+            signal.signal(which, signal.SIG_IGN)
+        raise KeyboardInterrupt
 
     before = {which: signal.signal(which, stop) for which in (signal.SIGINT, signal.SIGTERM)}
     try:

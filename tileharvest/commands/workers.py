@@ -6,8 +6,6 @@ import asyncio
 from argparse import Namespace
 from typing import Final
 
-from scrapy.commands import ScrapyCommand
-
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import write_rows
@@ -25,7 +23,7 @@ WORKER_COLUMNS: Final = {
 """The columns of `workers_as_plain`. With a map's name before them they fit into 80 characters."""
 
 
-class Command(ProjectCommand, ScrapyCommand):
+class Command(ProjectCommand):
     arguments = "[NAME...]"
     summary = "List the workers of maps and spiders"
     details = (

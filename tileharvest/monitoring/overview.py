@@ -43,7 +43,6 @@ class Overview:
     """The workers in the form of `workers_as_plain`, the oldest first. None for a local queue, which knows of
     no workers."""
     controls: Controls = field(default_factory=Controls)
-    """The orders that a person has given for the map."""
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the overview for programs. The keys are stable, and what is not known is None."""
@@ -62,9 +61,8 @@ NOTHING: Final = Overview(Counts())
 async def look(queue: RequestQueue, segment: str | None, now: float) -> Overview:
     """Returns the overview of an open queue. `now` is the present time in seconds since 1970.
 
-    Makes several calls, between which the queue may change. Raises QueueError.
+    The queue may change meanwhile. Raises QueueError.
     """
-    controls = await controls_of(queue)
-    counts = await queue.counts(segment, now)
+    controls, counts = await controls_of(queue), await queue.counts(segment, now)
     workers = await queue.workers()
     return Overview(counts, None if workers is None else workers_as_plain(workers), controls)

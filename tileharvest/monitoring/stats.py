@@ -112,13 +112,9 @@ class HarvestStats:
         return self.counts.get(Outcome.FAILED, 0)
 
     @property
-    def requests_per_second(self) -> float | None:
-        """The average rate of all workers together over the time worked. None if no time is known."""
-        return self._per_second(self.cost.requests)
-
-    @property
     def tiles_per_second(self) -> float | None:
-        """The same for tiles with a result."""
+        """The average rate of all workers together over the time worked, for tiles with a result. None if no
+        time is known."""
         return self._per_second(self.done)
 
     def _per_second(self, number: int) -> float | None:
@@ -144,7 +140,8 @@ class HarvestStats:
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the stats for programs. The keys are stable, and what is not known is None."""
-        requests, tiles, left = self.requests_per_second, self.tiles_per_second, self.seconds_left
+        requests, tiles = self._per_second(self.cost.requests), self.tiles_per_second
+        left = self.seconds_left
         is_interrupted = self.state is State.INTERRUPTED
         return {
             "state": self.state.value,

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.cost import RunFailedError, run
 from bench.harvest import LEAST_RATIO, MOST_MEMORY, shortfalls
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def run(what: str, tiles: int, memory: float) -> dict[str, object]:
-    return {"what": what, "tiles": tiles, "whole": {"rss": memory}}
-
-
-def test_a_ratio_below_its_bound_is_one_line() -> None:
-    (line,) = shortfalls({"ratio": {"ratio_by_cpu": LEAST_RATIO - 0.1, "runs": []}})
-    assert line.startswith(f"too slow: {LEAST_RATIO - 0.1:.1f} times as fast as stock Scrapy by CPU")
+LARGEST = max(MOST_MEMORY)
 
 
-def test_an_unchanged_harvest_that_holds_too_much_is_one_line() -> None:
-    size = max(MOST_MEMORY)
-    (line,) = shortfalls({"flat": {"runs": [run("unchanged", size + 1, MOST_MEMORY[size] + 1)]}})
-    assert f"{size + 1:,} tiles took {MOST_MEMORY[size] + 1} MB" in line
+@pytest.mark.parametrize(
+    ("ratio", "memory", "lines"),
+    [
+        (LEAST_RATIO, MOST_MEMORY[LARGEST], []),
+        (LEAST_RATIO - 0.1, MOST_MEMORY[LARGEST], ["too slow"]),
+        (LEAST_RATIO, MOST_MEMORY[LARGEST] + 1, [f"{LARGEST:,} tiles took"]),
+    ],
+)
+def test_a_figure_beyond_its_bound_is_one_line(ratio: float, memory: float, lines: list[str]) -> None:
+    runs = [{"what": "unchanged", "tiles": LARGEST, "whole": {"rss": memory}}]
+    found = list(shortfalls({"ratio": {"ratio_by_cpu": ratio, "runs": []}, "flat": {"runs": runs}}))
+    assert len(found) == len(lines)
+    assert all(words in line for words, line in zip(lines, found, strict=True))
 
 
-def test_figures_within_their_bounds_are_no_line() -> None:
-    runs = [run("unchanged", 21_844, 140), run("first", 21_844, 900), run("unchanged", 5_460, 900)]
-    assert list(shortfalls({"ratio": {"ratio_by_cpu": LEAST_RATIO, "runs": runs}, "maps": {}})) == []
+def test_a_program_that_fails_gives_no_figures(tmp_path: Path) -> None:
+    with pytest.raises(RunFailedError, match=r"ended with 3:\nit said why"):
+        run(["sh", "-c", "echo it said why; exit $CODE"], tmp_path / "output", {"CODE": "3"})

@@ -35,7 +35,7 @@ def world(tmp_path: Path) -> None:
     world.harvest(SECOND, {tiles[7]: picture(BLUE)}, described=LAYER)
 
 
-def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
+def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest, tmp_path: Path) -> None:
     assert (
         tileharvest("areas", MAP).out
         == f"map '{MAP}' has no area yet: tileharvest areas {MAP} add AREA X,Z X,Z\n"
@@ -55,6 +55,11 @@ def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest) -> None:
     removed = tileharvest("areas", MAP, "remove", "my base")
     assert removed.out == f"area 'my base' of map '{MAP}' is removed; the history keeps all of it\n"
     assert [area["name"] for area in json.loads(tileharvest("areas", MAP, "--json").out)] == ["far off"]
+    file = tmp_path / "data" / "areas.toml"
+    old = f'[[{MAP}]]\nname = "old"\nlayer = "cave"\ncorners = [[0, 0], [31, 31]]\n'
+    file.write_text(f"{file.read_text()}{old}")
+    said = f"warning: area 'old' of map '{MAP}' shows no change: map '{MAP}' has no layer"
+    assert tileharvest("areas", MAP).err.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -78,39 +83,3 @@ def test_what_cannot_be_is_one_line_and_changes_nothing(
     assert done.status == 2
     assert said in done.err
     assert not (tmp_path / "data" / "areas.toml").exists()
-
-
-def test_an_area_that_is_none_any_more_is_named_and_the_others_are_listed(
-    tileharvest: Tileharvest, tmp_path: Path
-) -> None:
-    tileharvest("areas", MAP, "add", "my base", "0,0", "31,31")
-    file = tmp_path / "data" / "areas.toml"
-    entries = """
-[[{map}]]
-name = "old"
-layer = "cave"
-corners = [[0, 0], [31, 31]]
-
-# By hand.
-[[{map}]]
-name = "large"
-layer = "day"
-corners = [[0, 0], [9999, 9999]]
-"""
-    file.write_text(file.read_text() + entries.replace("{map}", MAP))
-    done = tileharvest("areas", MAP, "--json")
-    assert [(row["name"], row["days"]) for row in json.loads(done.out)] == [
-        ("my base", 2),
-        ("old", 0),
-        ("large", 0),
-    ]
-    warnings = done.err.splitlines()
-    assert warnings[0].startswith(f"warning: area 'old' of map '{MAP}' shows no change: map '{MAP}' has no")
-    assert warnings[1].startswith(f"warning: area 'large' of map '{MAP}' shows no change: it needs 390,625")
-    tileharvest("areas", MAP, "remove", "old")
-    assert "# By hand.\n" in file.read_text()
-
-
-def test_a_map_that_is_not_there_is_refused(tileharvest: Tileharvest) -> None:
-    done = tileharvest("areas", "nowhere", "add", "base", "0,0", "1,1")
-    assert (done.status, done.err) == (2, f"error: the history has no map 'nowhere'; it has '{MAP}'\n")

@@ -133,25 +133,6 @@ def test_what_failed_is_tried_again_later_each_time(box: Box, capsys: pytest.Cap
         assert worker.take() == "a"
 
 
-def test_maps_are_added_and_removed_while_it_works(box: Box) -> None:
-    worker = box.worker()
-    box.describe(b=AT_ELEVEN, c=AT_ELEVEN, d="enabled = false")
-    assert [worker.take() for _ in range(3)] == ["b", "c", None]
-
-
-def test_a_mistake_in_the_file_is_told_once_and_the_maps_of_before_go_on(
-    box: Box, capsys: pytest.CaptureFixture[str]
-) -> None:
-    worker = box.worker()
-    box.describe(a="at = 4")
-    assert (worker.take(), worker.take(), worker.take()) == ("a", "b", None)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "map 'a': key 'at'" in line
-    assert line.endswith("what the file said before holds until it is repaired")
-    box.describe(c=AT_ELEVEN)
-    assert worker.take() == "c"
-
-
 def test_a_worker_waits_for_a_file_that_is_not_there_yet(box: Box) -> None:
     box.file.unlink()
     worker = box.worker()
@@ -159,8 +140,3 @@ def test_a_worker_waits_for_a_file_that_is_not_there_yet(box: Box) -> None:
     assert worker.maps.outlook == f"there is no {box.file}: `tileharvest add NAME URL` writes one"
     box.describe(a="")
     assert worker.take() == "a"
-
-
-def test_a_named_map_need_not_be_enabled(box: Box) -> None:
-    box.describe(a="enabled = false", b="")
-    assert box.worker("a").take() == "a"

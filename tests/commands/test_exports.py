@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.export.island import noise
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World
-from tileharvest.commands import archive, publish, restore
-from tileharvest.export.archive import Archived
-from tileharvest.export.published_folder import Published
-from tileharvest.export.restored_tree import Restored
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.commands.conftest import Tileharvest
 
 
@@ -60,16 +57,3 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
     assert (done.status, done.out) == (status, "")
     assert said in done.err.splitlines()[-1]
     assert named(tmp_path) == []
-
-
-def test_numbers_have_their_nouns() -> None:
-    out = Path("out")
-    restored = Restored(1, 10, ["a.js"], elsewhere=1)
-    said = restore._in_words(out, FIRST, restored)
-    assert said == f"out: 1 tile of {FIRST}, 1 configuration file; 10 B"
-    assert restore._besides(restored)[0].startswith("1 file left out")
-    published = publish._in_words(out, Published(images=1, lists=2, removed=1))
-    assert "out: 1 image, 0 of them new; 2 lists, 0 new;" in published
-    assert published.endswith("; 1 file removed that nothing names any more")
-    archived = Archived(tiles=1, zooms=[3, 4])
-    assert archive._in_words(out, archived).startswith("out: 1 tile of zooms 3 to 4")

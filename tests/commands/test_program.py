@@ -50,6 +50,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["run", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["run", "-s", "SEGMENT=run"], "map 'small' is never due"),
         (["run", "-s", "DELAY=x"], "DELAY 'x' cannot be"),
+        (["run", "-s", "PROGRESS_INTERVAL=0"], "PROGRESS_INTERVAL '0' cannot be"),
         (["crawl", "overviewer"], "which map? say -a map=NAME"),
         (["crawl", "overviewer", "-a", "map=smal"], "has no map 'smal'; did you mean 'small'?"),
         (["crawl", "overviewer", "-a", "map=small", "-s", "HOST_DOWN_AFTER=0"], "HOST_DOWN_AFTER"),
@@ -124,20 +125,23 @@ def test_the_version_is_that_of_tileharvest(tileharvest: Tileharvest, words: lis
     assert done.out.startswith("TileHarvest 0.1.0\nScrapy ")
 
 
-@pytest.mark.parametrize("asked", [["--help"], ["harvest", "--help"]])
-def test_help_whose_reader_has_seen_enough_ends_without_a_word(asked: list[str]) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    # Unbuffered, so that a line fails in the middle of the help.
-    words = [sys.executable, "-u", "-m", "tileharvest", *asked]
-    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, check=False)
-    os.close(writing)
-    assert done.stderr == b""
-
-
 def test_a_viewer_without_any_map_says_how_to_add_one(
     tileharvest: Tileharvest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
     done = tileharvest("serve", "--host", "192.0.2.1")
     assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.err
+
+
+@pytest.mark.parametrize("words", [["harvest", "--help"], ["maps"]])
+def test_a_command_whose_reader_has_seen_enough_ends_without_a_word(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "maps.toml").write_text('[small]\nurl = "http://h/"\n')
+    reading, writing = os.pipe()
+    os.close(reading)
+    # Unbuffered, so that a line fails in the middle.
+    command = [sys.executable, "-u", "-m", "tileharvest", *words]
+    places = {"TILEHARVEST_MAPS": str(tmp_path / "maps.toml"), "TILEHARVEST_DATA": str(tmp_path)}
+    environment = os.environ | places
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
+    os.close(writing)
+    assert done.stderr == b""

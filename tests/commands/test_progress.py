@@ -13,13 +13,10 @@ from typing import Any, Final
 
 import pytest
 from rich.console import Console
-from scrapy.settings import Settings
 
 from tests.middlewares.making import run_jumping
 from tileharvest.commands.progress import HarvestProgress
-from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console
-from tileharvest.errors import ConfigurationError
 from tileharvest.history.costs import Cost
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.tiles.outcomes import Outcome
@@ -65,12 +62,6 @@ def test_several_maps_are_one_line_off_a_terminal() -> None:
     )
 
 
-def test_a_program_that_reads_json_gets_no_lines_also_on_a_terminal() -> None:
-    screen, file = terminal()
-    run_jumping(shown(61, screen, {"small": STATS}, is_shown=False))
-    assert file.getvalue() == ""
-
-
 @pytest.mark.parametrize(("width", "state"), [(60, State.RUNNING), (80, State.WAITING), (200, State.PAUSED)])
 def test_lines_that_move_fit_into_the_terminal(state: State, width: int) -> None:
     screen, file = terminal(width, height=12)
@@ -107,9 +98,3 @@ def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_
         assert before.endswith("\x1b[2K")
         assert after.lstrip().startswith("small")
     assert written.endswith("\x1b[2K")
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "often"])
-def test_an_interval_of_no_time_is_refused(value: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"PROGRESS_INTERVAL .* cannot be"):
-        progress_interval(Settings({"PROGRESS_INTERVAL": value}))

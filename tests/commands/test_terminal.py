@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import subprocess
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +22,6 @@ from tileharvest.commands.terminal import (
     write_table,
 )
 from tileharvest.errors import ConfigurationError, HistoryError, MovedError, StoppedError, printable
-from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,22 +30,7 @@ NASTY: Final = "\x1b[31m\u202egnp\nerror: forged"
 SHOWN: Final = "\\x1b[31m\\u202egnp\\nerror: forged"
 
 
-@pytest.mark.parametrize(
-    ("count", "words"),
-    [
-        (999, "999 B"),
-        (1000, "1.0 kB"),
-        (1_234_567, "1.2 MB"),
-        (12_000_000_000_000_000, "12000.0 TB"),
-    ],
-)
-def test_bytes_in_words(count: int, words: str) -> None:
-    assert bytes_in_words(count) == words
-
-
-@pytest.mark.parametrize(
-    "text", ["[bold]loud[/bold]", "layer :x: of :warning:", "🗺 Ünder", f"http://h/{'a' * 5000}/"]
-)
+@pytest.mark.parametrize("text", ["[bold]loud[/bold]", "layer :x: 🗺 Ünder", f"http://h/{'a' * 5000}/"])
 def test_on_a_pipe_a_cell_is_shown_whole_and_as_it_is(capsys: pytest.CaptureFixture[str], text: str) -> None:
     write_table(["note"], [[text]])
     assert capsys.readouterr().out.splitlines()[-1].strip() == text
@@ -56,12 +38,7 @@ def test_on_a_pipe_a_cell_is_shown_whole_and_as_it_is(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize(
     ("columns", "left"),
-    [
-        (79, ["map", "tiles", "url", "note"]),
-        (60, ["map", "tiles", "url"]),
-        (30, ["map", "tiles"]),
-        (5, ["map", "tiles"]),
-    ],
+    [(79, ["map", "tiles", "url", "note"]), (60, ["map", "tiles", "url"]), (5, ["map", "tiles"])],
 )
 def test_a_narrow_terminal_leaves_out_the_columns_that_are_spare_and_cuts_nothing_off(
     columns: int, left: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -89,11 +66,10 @@ def test_json_keeps_each_character_and_shows_none_that_steers_a_terminal(
 ) -> None:
     value = {"layer": NASTY + "\ud800\U000e0001 Z\u00fcrich", "tiles": [1, None]}
     write_json(value)
-    written = capsys.readouterr()
-    assert json.loads(written.out) == value
-    assert printable(written.out.replace("\n", "")) == written.out.replace("\n", "")
-    assert "Z\u00fcrich" in written.out
-    assert written.err == ""
+    written = capsys.readouterr().out
+    assert json.loads(written) == value
+    assert printable(written.replace("\n", "")) == written.replace("\n", "")
+    assert "Z\u00fcrich" in written
 
 
 @pytest.mark.parametrize(
@@ -116,52 +92,24 @@ def test_a_failure_is_one_line_on_stderr_and_an_exit_status_and_ctrl_c_is_not_ca
     assert capsys.readouterr() == ("", f"{line}\n")
 
 
-def test_a_reader_that_has_seen_enough_is_not_an_error() -> None:
-    program = (
-        "from types import SimpleNamespace as Command\n"
-        "from tileharvest.commands.terminal import failing_clearly, write_line\n"
-        "command = Command(exitcode=0)\n"
-        "with failing_clearly(command):\n"
-        "    write_line('x' * 1_000_000)\n"
-        "raise SystemExit(command.exitcode)\n"
-    )
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-c", program], stdout=writing, stderr=subprocess.PIPE, check=False
-    )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
-
-
 def test_a_bug_keeps_its_traceback() -> None:
     with pytest.raises(ZeroDivisionError), failing_clearly(SimpleNamespace(exitcode=0)):
         raise ZeroDivisionError
 
 
-def test_a_signal_ends_also_what_catches_every_error() -> None:
+def test_a_signal_ends_the_work_and_a_second_one_leaves_the_clean_up_alone() -> None:
     # A shell that starts the tests in the background lets them ignore it.
-    before = signal.getsignal(signal.SIGINT)
-    with (
-        pytest.raises(StoppedError, match="nothing was made"),
-        stopped_by_signals("nothing was made"),
-        suppress(Exception),
-    ):
-        signal.raise_signal(signal.SIGTERM)
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_a_second_signal_leaves_the_clean_up_alone() -> None:
-    reached = []
+    before, reached = signal.getsignal(signal.SIGINT), []
 
     def clean_up() -> None:
         signal.raise_signal(signal.SIGTERM)
         reached.append("its end")
 
     with (
-        pytest.raises(StoppedError, match="stopped"),
-        stopped_by_signals("stopped"),
+        pytest.raises(StoppedError, match="nothing was made"),
+        stopped_by_signals("nothing was made"),
         closing(SimpleNamespace(close=clean_up)),
     ):
         signal.raise_signal(signal.SIGINT)
     assert reached == ["its end"]
+    assert signal.getsignal(signal.SIGINT) is before

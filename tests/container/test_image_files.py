@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import threading
 import tomllib
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import pytest
 
 from container import healthy
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 ROOT = Path(__file__).resolve().parents[2]
-START = ROOT / "container" / "start"
 PIN = re.compile(r"^([\w.-]+)(?:\[\w+\])?==(\S+)$", re.MULTILINE)
+
+
+def text_of(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
 
 
 def pins(file: str) -> dict[str, str]:
     """Versions by package, whose name is in the form in which names are compared."""
-    found = PIN.findall((ROOT / file).read_text(encoding="utf-8"))
-    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in found}
-
-
-# --- Dockerfile and compose.yaml -------------------------------------------------------------------
+    return {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in PIN.findall(text_of(file))}
 
 
 @pytest.mark.parametrize("file", ["requirements.txt", "container/requirements.txt"])
@@ -40,81 +34,60 @@ def test_the_image_has_the_versions_that_are_required(file: str) -> None:
     required = pins(file)
     # After a change of requirements: make image-constraints
     assert required.items() <= pins("container/constraints.txt").items()
-    assert len(required) == len(re.findall(r"^[^#\s]", (ROOT / file).read_text(), re.MULTILINE))
+    assert len(required) == len(re.findall(r"^[^#\s]", text_of(file), re.MULTILINE))
 
 
 def test_the_image_says_the_version_of_the_program() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    label = f'org.opencontainers.image.version="{project["version"]}"'
-    assert label in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    project = tomllib.loads(text_of("pyproject.toml"))["project"]
+    assert f'org.opencontainers.image.version="{project["version"]}"' in text_of("Dockerfile")
 
 
-def test_the_image_is_bound_to_no_architecture() -> None:
-    """`make image-check` looks for the wheels of arm64."""
-    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    written = "\n".join(line for line in lines if not line.startswith("#"))
-    assert not re.search(r"amd64|arm64|x86|aarch64|TARGETARCH|--platform", written)
-
-
-def test_no_password_has_a_value_before_somebody_writes_one() -> None:
-    text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
-    example = (ROOT / "compose.env.example").read_text(encoding="utf-8")
+def test_compose_asks_for_each_password_and_publishes_to_this_computer_alone() -> None:
+    text = text_of("compose.yaml")
     passwords = set(re.findall(r"\$\{(\w*PASSWORD)", text))
-    assert passwords == set(re.findall(r"^(\w*PASSWORD)=$", example, re.MULTILINE))
+    assert passwords == set(re.findall(r"^(\w*PASSWORD)=$", text_of("compose.env.example"), re.MULTILINE))
     # Each stops compose at least once while it is empty.
     assert passwords == set(re.findall(r"\$\{(\w*PASSWORD):\?", text))
-
-
-def test_only_this_computer_reaches_what_compose_publishes() -> None:
-    published = re.findall(r"ports: (.*)", (ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    published = re.findall(r"ports: (.*)", text)
     assert len(published) == 2
     assert all(re.fullmatch(r'\["127\.0\.0\.1:\d+:\d+"\]', ports) for ports in published)
-
-
-def test_redis_refuses_what_it_cannot_hold_and_keeps_what_it_has() -> None:
-    lines = {line.strip() for line in (ROOT / "compose.yaml").read_text(encoding="utf-8").splitlines()}
+    # Redis refuses what it cannot hold, and keeps what it has.
+    lines = {line.strip() for line in text.splitlines()}
     assert {"appendonly yes", "maxmemory-policy noeviction", "requirepass ${REDIS_PASSWORD}"} <= lines
 
 
-# --- container/start -------------------------------------------------------------------------------
+class Started(NamedTuple):
+    pid: int
+    status: int
+    out: str
+    err: str
 
 
-@contextmanager
-def started(folder: Path, *words: str, lines: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
-    """`start` with a `tileharvest` of these shell lines. Only what it writes is a sign of what it does."""
+def start(folder: Path, *words: str, lines: str, **environment: str) -> Started:
+    """Runs `container/start` with a `tileharvest` of these shell lines."""
     program = folder / "tileharvest"
     program.write_text(f"#!/bin/sh\n{lines}\n", encoding="utf-8")
     program.chmod(0o755)
     with subprocess.Popen(
-        [START, *words],
+        [ROOT / "container" / "start", *words],
         env={"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,
     ) as process:
-        try:
-            yield process
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate(timeout=240)
+    return Started(process.pid, process.returncode, out.strip(), err.strip())
 
 
-def line_of(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
-
-
-def test_a_worker_is_the_command_that_stays(tmp_path: Path) -> None:
-    """In place of the shell, so that it gets the signals itself, and every word as it is."""
-    with started(tmp_path, "run", "--at-once", "4", "a b", lines='echo "$$ $# $@"; exit 3') as worker:
-        assert line_of(worker) == f"{worker.pid} 4 run --at-once 4 a b"
-        assert worker.wait(10) == 3
+def test_the_command_takes_the_place_of_the_shell_and_gets_every_word_as_it_is(tmp_path: Path) -> None:
+    done = start(tmp_path, "run", "--at-once", "4", "a b", lines='echo "$$ $# $@"; exit 3')
+    assert (done.status, done.out) == (3, f"{done.pid} 4 run --at-once 4 a b")
 
 
 @pytest.mark.parametrize(
     ("words", "became"),
     [
+        # argparse takes the last --host.
         (["serve", "--host", "::1"], "serve --host 0.0.0.0 --host ::1"),
         (["run", "--at-once", "4", "--serve"], "run --host 0.0.0.0 --at-once 4 --serve"),
     ],
@@ -122,35 +95,23 @@ def test_a_worker_is_the_command_that_stays(tmp_path: Path) -> None:
 def test_the_viewer_listens_outside_of_its_container_unless_told_otherwise(
     tmp_path: Path, words: list[str], became: str
 ) -> None:
-    with started(tmp_path, *words, lines='echo "$@"') as viewer:
-        # argparse takes the last --host.
-        assert line_of(viewer) == became
+    assert start(tmp_path, *words, lines='echo "$@"').out == became
 
 
-@pytest.mark.parametrize("environment", [{}, {"SCRAPYD_USERNAME": "boss"}, {"SCRAPYD_PASSWORD": "c0ffee"}])
+@pytest.mark.parametrize("environment", [{"SCRAPYD_USERNAME": "boss"}, {"SCRAPYD_PASSWORD": "c0ffee"}])
 def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dict[str, str]) -> None:
-    with started(tmp_path, "scrapyd", lines="", **environment) as scrapyd:
-        _, written = scrapyd.communicate(timeout=240)
-        assert scrapyd.returncode == 2
-        assert (
-            written
-            == "error: scrapyd runs what it is asked to; set SCRAPYD_USERNAME and SCRAPYD_PASSWORD first\n"
-        )
-
-
-# --- container/healthy.py --------------------------------------------------------------------------
+    done = start(tmp_path, "scrapyd", lines="", **environment)
+    said = "error: scrapyd runs what it is asked to; set SCRAPYD_USERNAME and SCRAPYD_PASSWORD first"
+    assert (done.status, done.err) == (2, said)
 
 
 @pytest.mark.parametrize(
     ("words", "role"),
     [
         ("/sbin/docker-init -- /opt/tileharvest/container/start serve --port 9000", "serve"),
-        ("/venv/bin/python /venv/bin/tileharvest serve --host 0.0.0.0", "serve"),
         ("/bin/sh /opt/tileharvest/container/start run", "run"),
         ("/venv/bin/python /venv/bin/scrapyd -n -y /venv/lib/scrapyd/txapp.py --pidfile=", "scrapyd"),
-        ("/sbin/docker-init -- /opt/tileharvest/container/start scrapyd", "scrapyd"),
         ("/venv/bin/python /venv/bin/tileharvest harvest serve scrapyd", "harvest"),
-        ("/sbin/docker-init -- /venv/bin/python /venv/bin/tileharvest run --serve", "run"),
         ("/pause", ""),
     ],
 )
@@ -194,6 +155,5 @@ def test_a_worker_is_not_healthy_without_its_redis_and_says_so_without_the_passw
         text=True,
         check=False,
     )
-    last = done.stderr.splitlines()[-1]
-    assert "UnhealthyError: Redis at redis://127.0.0.1:1/0" in last
+    assert "UnhealthyError: Redis at redis://127.0.0.1:1/0" in done.stderr.splitlines()[-1]
     assert "c0ffee" not in done.stderr

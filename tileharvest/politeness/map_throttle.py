@@ -65,8 +65,8 @@ class _HostPart:
 class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
-    Its owner calls `look` every second. Before each request it asks `is_free` and calls `take`, or else
-    awaits `turn`; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
+    Its owner calls `look` every second. Before each request it calls `take`, and if that returns False awaits
+    `turn`; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
     whoever wants to know whether to go on reads `held`.
 
     At each host the map has its own concurrency and delay, and the host's, which all of its maps share.
@@ -214,14 +214,14 @@ class MapThrottle:
         """Returns whether each request to the host must await its turn, because of a rate or a budget."""
         return self.budget.requests is not None or bool(self._delays(host))
 
-    def is_free(self, host: str) -> bool:
-        """Returns whether a request may start at the host at once."""
-        return self._hosts[host].on_the_way < self.concurrency(host) and not self.is_paced(host)
-
-    def take(self, host: str) -> None:
-        """Takes a place for a request that starts now."""
-        self._hosts[host].on_the_way += 1
-        self._hosts[host].last = self._clock()
+    def take(self, host: str) -> bool:
+        """Returns whether a request may start at the host at once. It has taken a place then."""
+        state, now = self._hosts[host], self._clock()
+        if now >= state.share_ends or state.on_the_way >= state.share or self.is_paced(host):
+            return False
+        state.on_the_way += 1
+        state.last = now
+        return True
 
     def left(self, host: str) -> None:
         """Gives the place of a request back that has ended."""

@@ -8,9 +8,11 @@ from collections import defaultdict, deque
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
+from operator import attrgetter
 from secrets import choice
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
 import pycurl
 from scrapy import Request
@@ -102,8 +104,8 @@ class TileDownloadHandler:
         self._silence = float(setting(settings, "DOWNLOAD_LOW_SPEED_TIME")) or self._timeout
         self._options = shared_options(settings)
         self._idle: dict[str, list[Transfer]] = {"HEAD": [], "GET": []}
-        self._under_way: dict[Transfer, float] = {}
-        """When each transfer began, by the clock of the event loop; the oldest first."""
+        self._transfers: WeakSet[Transfer] = WeakSet()
+        """Those under way, and those whose handles are kept."""
         self._open: list[_BlockDownload] = []
         """The blocks that have not ended."""
         self._blocks: list[_BlockDownload] = []
@@ -148,7 +150,8 @@ class TileDownloadHandler:
         harvest = self._crawl.harvest
         assert harvest is not None
         layer = harvest.layers[request.block.layer].layer
-        block = _BlockDownload(request, layer, self._terms(request), self._loop.create_future())
+        heads = self._heads[layer.host]
+        block = _BlockDownload(request, layer, heads, self._terms(request), self._loop.create_future())
         self._adapt(request)
         self._open.append(block)
         insort(self._blocks, block, key=_urgency)
@@ -171,26 +174,23 @@ class TileDownloadHandler:
     def _start_tiles(self) -> None:
         """Starts the tiles that may start now. What has to wait is left to a task."""
         throttle = self._throttle
-        while self._blocks:
-            if throttle.held is not None or self._crawl.is_ending:
-                for held in tuple(self._blocks):
-                    self._cut(held)
-                return
-            block = self._next_block()
-            if self._starting is not None or block is None or throttle.is_full(block.layer.host):
-                return
-            if not throttle.is_free(block.layer.host):
+        if self._crawl.is_ending or throttle.held is not None:
+            for held in tuple(self._blocks):
+                self._cut(held)
+        while self._starting is None and (block := self._next_block()) is not None:
+            if throttle.take(block.host):
+                self._start_tile(block)
+                continue
+            if not throttle.is_full(block.host):
                 self._starting = asyncio.ensure_future(self._start_in_turn())
                 self._starting.add_done_callback(self._has_started)
-                return
-            throttle.take(block.layer.host)
-            self._start_tile(block)
+            return
 
     async def _start_in_turn(self) -> None:
         """Starts tiles one by one while there are blocks, each in its turn."""
         throttle = self._throttle
         while not self._crawl.is_ending and (first := self._next_block()) is not None:
-            host = first.layer.host
+            host = first.host
             if not await throttle.turn(host, len(first.waiting)):
                 return
             # The most urgent block of that host may be another one by now.
@@ -206,8 +206,9 @@ class TileDownloadHandler:
         """Returns the most urgent block, of any host or of this one, of which a tile may be asked now. While
         it is open whether a host answers HEAD, no other tile of it is asked by HEAD."""
         for block in self._blocks:
-            is_by_get = block.gets >> block.waiting[0][0] & 1
-            if host in (None, block.layer.host) and (is_by_get or not self._heads[block.layer.host].is_open):
+            if host in (None, block.host) and not (
+                block.heads.is_open and not block.gets >> block.waiting[0][0] & 1
+            ):
                 return block
         return None
 
@@ -232,8 +233,7 @@ class TileDownloadHandler:
             self._loop.call_later(LONGEST, self._cut, block)
         if not block.waiting:
             self._blocks.remove(block)
-        throttle, host = self._throttle, block.layer.host
-        heads = self._heads[host]
+        throttle, host, heads = self._throttle, block.host, block.heads
         if heads.is_refused:
             block.gets |= 1 << bit
         method = "GET" if block.gets >> bit & 1 else block.request.method
@@ -247,43 +247,33 @@ class TileDownloadHandler:
             heads.is_tried = heads.is_open = True
             block.trial = bit
         block.under_way += 1
-        since = self._loop.time()
-
-        def answered(reply: Reply | Exception) -> None:
-            block.requests += 1
-            block.seconds += self._loop.time() - since
-            throttle.left(host)
-            block.under_way -= 1
-            self._replied(block, bit, tile, url, method, terms, reply)
-            self._start_tiles()
-
         throttle.count_request()
         # A GET in place of a HEAD asks whether the tile has changed. Any other is made because it has.
         is_in_place = method == "GET" and block.request.method == "HEAD"
         conditions = conditional_headers(block.request.known.versions.get(bit)) if is_in_place else {}
         terms = block.terms.with_headers(conditions) if conditions else block.terms
-        self._send(method, url, terms, answered)
+        self._send(method, url, terms, partial(self._replied, block, bit, tile))
 
     def _replied(
-        self,
-        block: _BlockDownload,
-        bit: int,
-        tile: Tile,
-        url: str,
-        method: str,
-        terms: Terms,
-        reply: Reply | Exception,
+        self, block: _BlockDownload, bit: int, tile: Tile, transfer: Transfer, reply: Reply | Exception
     ) -> None:
+        throttle = self._throttle
+        block.requests += 1
+        block.seconds += self._loop.time() - transfer.since
+        throttle.left(block.host)
+        answer: Answer | Exception
         if isinstance(reply, Exception):
-            self._answered(block, bit, reply)
-            return
-        self._throttle.count_bytes(len(reply.body))
-        answer = reply.answer(by_head=method == "HEAD")
-        if answer.location is None or not self._is_redirect(answer, tile):
-            self._answered(block, bit, answer)
-            return
-        block.under_way += 1
-        self._keep(self._follow(block, bit, method, url, terms, reply))
+            answer = reply
+        else:
+            throttle.count_bytes(len(reply.body))
+            answer = reply.answer(by_head=transfer.method == "HEAD")
+            if answer.location is not None and self._is_redirect(answer, tile):
+                self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
+                self._start_tiles()
+                return
+        block.under_way -= 1
+        self._answered(block, bit, answer)
+        self._start_tiles()
 
     def _is_redirect(self, answer: Answer, tile: Tile) -> bool:
         """Returns whether an answer sends us elsewhere. The renderer may understand it as an answer about the
@@ -314,7 +304,7 @@ class TileDownloadHandler:
 
     def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what a tile was answered, and ends its block if that was the last one."""
-        host = block.layer.host
+        host = block.host
         if self._is_doubted(block, bit, answer):
             block.end_if_complete()
             return
@@ -333,7 +323,7 @@ class TileDownloadHandler:
     def _is_doubted(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> bool:
         """Returns whether a tile is asked once more, by GET, because its host may refuse HEAD. It is left if
         its block was cut short."""
-        heads, status = self._heads[block.layer.host], answer.status if isinstance(answer, Answer) else 0
+        heads, status = block.heads, answer.status if isinstance(answer, Answer) else 0
         doubts = False
         if block.checked >> bit & 1:
             heads.learn(status)
@@ -352,7 +342,7 @@ class TileDownloadHandler:
     def _leave_refused(self, host: str) -> None:
         """Takes back the refusals of a host that seems to limit us, so that these tiles are left."""
         for block in self._open:
-            if block.layer.host == host:
+            if block.host == host:
                 block.answers = {
                     bit: answer
                     for bit, answer in block.answers.items()
@@ -383,7 +373,7 @@ class TileDownloadHandler:
             self._blocks.remove(block)
         block.is_cut = True
         if block.trial in {bit for bit, _ in block.waiting}:
-            self._heads[block.layer.host].is_open = False
+            block.heads.is_open = False
         block.waiting.clear()
         block.end_if_complete()
 
@@ -412,7 +402,7 @@ class TileDownloadHandler:
     async def _send_one(self, method: str, url: str, terms: Terms, body: bytes = b"") -> Reply | Exception:
         replied: asyncio.Future[Reply | Exception] = self._loop.create_future()
 
-        def answered(reply: Reply | Exception) -> None:
+        def answered(_transfer: Transfer, reply: Reply | Exception) -> None:
             if not replied.done():
                 replied.set_result(reply)
 
@@ -444,24 +434,18 @@ class TileDownloadHandler:
         method: str,
         url: str,
         terms: Terms,
-        answered: Callable[[Reply | Exception], None],
+        answered: Callable[[Transfer, Reply | Exception], None],
         body: bytes = b"",
     ) -> Transfer:
         """Sends a request. `answered` is called once, and not before this returns."""
         idle = None if body else self._idle.get(method)
-        transfer = idle.pop() if idle else Transfer(method, self._options)
-
-        def ended(reply: Reply | Exception) -> None:
-            del self._under_way[transfer]
-            if idle is None:
-                transfer.curl.close()
-            else:
-                idle.append(transfer)
-            answered(reply)
-
-        transfer.answered = ended
+        if idle:
+            transfer = idle.pop()
+        else:
+            transfer = Transfer(method, self._options, idle)
+            self._transfers.add(transfer)
         transfer.prepare(url, terms, body)
-        self._under_way[transfer] = self._loop.time()
+        transfer.answered, transfer.since = answered, self._loop.time()
         try:
             self._connections.begin(transfer)
         except pycurl.error as error:
@@ -493,19 +477,28 @@ class TileDownloadHandler:
     def _oldest(self) -> Wait | None:
         """Returns the answer that has been waited for longest, and when it is given up. None if there is
         none."""
-        if not self._under_way:
+        under_way = [transfer for transfer in self._transfers if transfer.answered is not None]
+        if not under_way:
             return None
-        transfer, since = next(iter(self._under_way.items()))
+        transfer = min(under_way, key=attrgetter("since"))
         has_begun = transfer.curl.getinfo(pycurl.HEADER_SIZE)
         patience = self._timeout if has_begun or not self._least else min(self._silence, self._timeout)
-        return Wait(f"{transfer.url} to answer", since, since + patience)
+        return Wait(f"{transfer.url} to answer", transfer.since, transfer.since + patience)
 
 
 class _BlockDownload:
     """A block while its tiles are asked."""
 
-    def __init__(self, request: BlockRequest, layer: Layer, terms: Terms, done: asyncio.Future[None]) -> None:
-        self.request, self.layer, self.terms, self.done = request, layer, terms, done
+    def __init__(
+        self,
+        request: BlockRequest,
+        layer: Layer,
+        heads: HeadSupport,
+        terms: Terms,
+        done: asyncio.Future[None],
+    ) -> None:
+        self.request, self.layer, self.heads, self.terms, self.done = request, layer, heads, terms, done
+        self.host = layer.host
         self.waiting = deque(request.block.tiles())
         """The tiles that have not started."""
         self.url = layer.addresses.url_of(self.waiting[0][1])

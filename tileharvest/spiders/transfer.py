@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _READ: Final = re.compile(
-    rb"\n(etag|last-modified|content-length|retry-after|location):[ \t]*([^\n]*)", re.IGNORECASE
+    r"\n(etag|last-modified|content-length|retry-after|location):[ \t]*([^\n]*)", re.IGNORECASE | re.ASCII
 )
 """The headers on which a verdict rests, and those by which a redirect and a rest are understood."""
 
@@ -99,6 +99,9 @@ class Terms(NamedTuple):
         return self._replace(lines=[*self.lines, *lines])
 
 
+_NO_TERMS: Final = Terms([], 0.0, 0, 0.0, 0)
+
+
 class Reply(NamedTuple):
     """What a site has answered."""
 
@@ -117,26 +120,30 @@ class Reply(NamedTuple):
 
     def answer(self, *, by_head: bool) -> Answer:
         """Returns the parts on which a verdict rests. Of a header that came twice, the last one counts."""
-        found = {name.lower(): value.rstrip().decode("latin-1") for name, value in _READ.findall(self.head)}
-        length = found.get(b"content-length")
+        lines = _READ.findall(self.head.decode("latin-1"))
+        found = {name.lower(): value.rstrip(" \t\r") for name, value in lines}
+        length = found.get("content-length")
         return Answer(
             self.status,
-            Validator(found.get(b"etag"), found.get(b"last-modified")),
+            Validator(found.get("etag"), found.get("last-modified")),
             length_of(length) if by_head else len(self.body),
             self.body,
-            found.get(b"location"),
-            found.get(b"retry-after"),
+            found.get("location"),
+            found.get("retry-after"),
         )
 
 
 class Transfer:
     """One of libcurl's handles, which makes one request after the other, by HEAD or by GET."""
 
-    answered: Callable[[Reply | Exception], None]
-    """Called once for each request, with the answer or with why there is none."""
-
-    def __init__(self, method: str, options: Iterable[tuple[int, Any]]) -> None:
-        self.method = method
+    def __init__(self, method: str, options: Iterable[tuple[int, Any]], idle: list[Transfer] | None) -> None:
+        """The transfer joins those that are `idle` when a request is through. Without them it ends then."""
+        self.method, self._idle = method, idle
+        self.answered: Callable[[Transfer, Reply | Exception], None] | None = None
+        """Called once for each request, with the answer or with why there is none. None between two
+        requests."""
+        self.since = 0.0
+        """When the request began, in seconds on the clock of the event loop."""
         self.head = bytearray()
         """The lines of all heads that came: of a proxy and of interim answers first, of the answer last."""
         self.body = bytearray()
@@ -144,7 +151,7 @@ class Transfer:
         self.url = ""
         self.refused: str | None = None
         """The kind of network into which the request must not be sent. None unless it was refused."""
-        self.terms: Terms | None = None
+        self.terms = _NO_TERMS
         self._is_sent = False
         self.curl = curl = pycurl.Curl()
         for option, value in options:
@@ -166,7 +173,7 @@ class Transfer:
         if body:
             curl.setopt(pycurl.POSTFIELDS, body)
             curl.setopt(pycurl.CUSTOMREQUEST, self.method)
-        if terms is before:
+        if terms == before:
             return
         self.terms = terms
         curl.setopt(pycurl.HTTPHEADER, terms.lines)
@@ -186,7 +193,7 @@ class Transfer:
         """What the server has sent too much of, in words, or None. libcurl's own bound is 300 kB."""
         heads = self.head.startswith(b"HTTP/") + self.head.count(b"\nHTTP/")
         # The answer has a head, and a proxy may have one before it.
-        if heads > MOST_INTERIM + (2 if self.terms and self.terms.proxy else 1):
+        if heads > MOST_INTERIM + (2 if self.terms.proxy else 1):
             return f"{MOST_INTERIM} answers before the answer"
         return "64 kB of headers" if len(self.head) > MOST_HEAD else None
 
@@ -201,13 +208,19 @@ class Transfer:
         # seldom.
         self.head.clear()
         self.body.clear()
-        self.answered(outcome)
+        answered, self.answered = self.answered, None
+        if self._idle is None:
+            self.curl.close()
+        else:
+            self._idle.append(self)
+        if answered is not None:
+            answered(self, outcome)
 
     def _begins(self, address: str, *_others: object) -> int:
         """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
         kept open: uncounted, without a pause, and on top of our own attempts. A request to another site is
         not sent into a refused network, even if its name meant another address when it was looked up."""
-        if self.terms is not None and self.terms.own is not None:
+        if self.terms.own is not None:
             self.refused = refused_network([address], self.terms.own)
             if self.refused is not None:
                 return int(pycurl.PREREQFUNC_ABORT)
@@ -216,7 +229,6 @@ class Transfer:
 
     def _failure(self, error: BaseException | None) -> Exception:
         """Returns Scrapy's exception for a request that has failed, or has brought more than it may."""
-        assert self.terms is not None
         # PycURL's own errors have no number.
         number, words = error.args if error is not None and len(error.args) == 2 else (0, str(error))
         if number == pycurl.E_OPERATION_TIMEDOUT:

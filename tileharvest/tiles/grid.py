@@ -136,13 +136,11 @@ def path_of(tile: Tile, depth: int, first_digit: int = 0) -> str:
     if level < 1 or abs(tile.x) >= side or abs(tile.y) >= side:
         raise ValueError(f"tile {tile} lies outside a map of depth {depth}")
     # Column and row are counted here from the left and the top edge of the square. Their digits in base 2 are
-    # the steps to the right and down.
+    # the steps to the right and down. Read as decimal numbers they are added without a carry.
     column = (tile.x + side) >> (1 - tile.zoom)
     row = (side - tile.y) >> (1 - tile.zoom)
-    path = ""
-    for k in range(level):
-        path = f"/{first_digit + ((row >> k & 1) << 1 | (column >> k & 1))}{path}"
-    return path
+    digits = int(f"{column:b}") + 2 * int(f"{row:b}") + first_digit * int("1" * level)
+    return "/" + "/".join(f"{digits:0{level}}")
 
 
 def tile_at(path: str, depth: int, first_digit: int = 0) -> Tile:

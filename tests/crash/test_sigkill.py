@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import sqlite3
@@ -19,6 +18,7 @@ from tests.end_to_end.real_maps import ANTWORLD
 from tests.history.outcomes import RESULTS
 from tests.servers.nginx import nginx
 from tests.servers.published import published
+from tileharvest.queue.codec import decode
 from tileharvest.tiles.block import Block
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def under_way(project: Project) -> Counter[LayerTile]:
     queue = project.data / "queues" / f"{ANTWORLD}.sqlite"
     with closing(sqlite3.connect(f"file:{queue}?mode=ro", uri=True)) as connection:
         bodies = [body for (body,) in connection.execute("SELECT body FROM requests WHERE state = 'leased'")]
-    blocks = [Block(*json.loads(body)["meta"]["block"]) for body in bodies]
+    blocks = [Block(*decode(body).meta["block"]) for body in bodies]
     return Counter(
         LayerTile(block.layer, tile.zoom, tile.x, tile.y) for block in blocks for _, tile in block.tiles()
     )

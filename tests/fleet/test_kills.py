@@ -12,6 +12,7 @@ from tests.end_to_end.project import answered
 from tests.fleet.gate import Slow, tiles_only
 from tests.fleet.records import assert_harvested
 from tests.fleet.workers import MAP
+from tileharvest.queue.codec import decode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ def kill(fleet: Fleet, redis: RedisServer, worker: Worker) -> int:
     leased = [one for name in names for one in redis.ask("SMEMBERS", f"{QUEUE}leases:{name}")]
     bodies = [redis.ask("HGET", f"{QUEUE}entry:{one.decode()}", "body") for one in leased]
     worker.kill()
-    return sum(json.loads(body)["meta"]["block"][-1].bit_count() for body in bodies)
+    return sum(decode(body).meta["block"][-1].bit_count() for body in bodies)
 
 
 def test_one_of_three_workers_is_killed_again_and_again(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from redis.asyncio import SSLConnection
-from redis.exceptions import AuthenticationError, ResponseError
+from redis.exceptions import AuthenticationError, BusyLoadingError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from scrapy.settings import Settings
 from scrapy_redis import connection as scrapy_redis_connection
@@ -115,7 +115,7 @@ def test_a_place_is_named_without_its_login(url: str, wanted: str) -> None:
         (RedisConnectionError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"), False),
         (RedisConnectionError("Connection refused"), True),
         (AuthenticationError("invalid username-password pair"), False),
-        (ResponseError("LOADING Redis is loading the dataset in memory"), True),
+        (BusyLoadingError("Redis is loading the dataset in memory"), True),
         (ResponseError("unknown command"), False),
     ],
 )

@@ -210,7 +210,7 @@ def test_another_format_is_refused(server: RedisServer) -> None:
     server.ask("HSET", prefix_of("older") + b"queue", "format", "3")
     with (
         Driven(lambda: queue_on(server, "older")) as one,
-        pytest.raises(QueueError, match=r"another version of TileHarvest .its format is 3, this one's 5"),
+        pytest.raises(QueueError, match=r"not of this version of TileHarvest .its format is 3, this one's 6"),
     ):
         one.open()
 

@@ -13,6 +13,7 @@ from scrapy.http import FormRequest, JsonRequest, Response, XmlRpcRequest
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
+from tests.queue.test_codec import stored
 from tests.scheduler.stub_spiders import StubSpider
 from tileharvest.queue.codec import CodecError
 from tileharvest.scheduler.request_writer import (
@@ -175,10 +176,10 @@ def test_other_classes_of_requests_are_refused(writer: RequestWriter, request_: 
 )
 def test_foreign_bytes_are_refused_and_load_nothing(writer: RequestWriter, body: bytes) -> None:
     with pytest.raises(CodecError, match="nothing of it was run"):
-        writer.read(body)
+        writer.read(stored(body))
 
 
 @pytest.mark.parametrize("url", ["", "no address"])
 def test_an_address_that_scrapy_refuses_is_unreadable(writer: RequestWriter, url: str) -> None:
     with pytest.raises(CodecError):
-        writer.read(f'{{"v":3,"url":"{url}"}}'.encode())
+        writer.read(stored(f'{{"v":3,"url":"{url}"}}'.encode()))

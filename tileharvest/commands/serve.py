@@ -59,7 +59,7 @@ class Command(ProjectCommand):
     options = VIEWER
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.scheduler.crawl import relax_garbage_collection
+        from tileharvest.spiders.settings import relax_garbage_collection
         from tileharvest.viewer.server import serve
 
         configure_logging(self.settings)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import Enum
 from math import isfinite
 from types import NoneType
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal
+from zlib import crc32
 
 import msgspec
 
@@ -30,6 +31,10 @@ written."""
 
 _DEEPEST: Final = 64
 """The most levels of lists and dicts. A value with more is an accident, or holds itself."""
+
+_DIGITS: Final = 8
+"""The length of the checksum, CRC-32 in hexadecimal, that stands before the JSON. A flipped bit on the disk
+would else become another address, and nobody would notice."""
 
 
 class CodecError(ValueError):
@@ -80,21 +85,20 @@ _DECODER: Final = msgspec.json.Decoder(QueuedRequest)
 
 
 def encode(queued: QueuedRequest) -> bytes:
-    """Returns one line of JSON, without the fields that have their default values.
+    """Returns a checksum and one line of JSON, without the fields that have their default values.
 
-    Raises CodecError for a value that JSON would not give back as it was. The error names the place of the
-    value in meta, cookies or cb_kwargs.
+    Raises CodecError for a value that JSON would not give back as it was. The error names the field.
     """
     for field in ("meta", "cookies", "cb_kwargs"):
         if value := getattr(queued, field):
-            _check(value, (field,))
+            _check(value, field)
     try:
-        body = _ENCODER.encode(queued)
+        text = _ENCODER.encode(queued)
         # msgspec checks the types of what it reads, not of what it writes.
-        _DECODER.decode(body)
+        _DECODER.decode(text)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise CodecError(f"{error}") from None
-    return body
+    return _checksum(text) + text
 
 
 def decode(body: bytes) -> QueuedRequest:
@@ -102,8 +106,11 @@ def decode(body: bytes) -> QueuedRequest:
 
     Whoever makes a Scrapy request of it checks its names and headers.
     """
+    text = body[_DIGITS:]
     try:
-        return _DECODER.decode(body)
+        if body[:_DIGITS] != _checksum(text):
+            raise ValueError("its checksum does not match, so it was damaged")
+        return _DECODER.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise CodecError(
             f"a queued request cannot be read: {error}. It was not made, and nothing of it was run; this"
@@ -112,30 +119,26 @@ def decode(body: bytes) -> QueuedRequest:
         ) from None
 
 
-def _check(value: Any, place: tuple[str | int, ...]) -> None:
-    """Raises CodecError for a value that JSON does not give back as it was. `place` has the name of the
-    field, then keys and indexes."""
+def _checksum(text: bytes) -> bytes:
+    return f"{crc32(text):0{_DIGITS}x}".encode()
+
+
+def _check(value: Any, field: str, levels: int = _DEEPEST) -> None:
+    """Raises CodecError for a value that JSON does not give back as it was, or with more levels."""
     kind = type(value)
-    if len(place) > _DEEPEST:
-        _refuse(place[:4], f"what is nested in more than {_DEEPEST} levels, or in itself")
-    if kind in (dict, list, tuple):
-        for key, inner in value.items() if kind is dict else enumerate(value):
-            if kind is dict and type(key) is not str:
-                _refuse(place, f"the key {key!r}")
+    if kind in (dict, list, tuple) and levels:
+        # A dict's keys are texts of the plain class.
+        is_kept = kind is not dict or all(type(key) is str for key in value)
+        for inner in value.values() if kind is dict else value:
             if type(inner) not in _LEAVES:
-                _check(inner, (*place, key))
+                _check(inner, field, levels - 1)
     elif kind is float:
-        if not isfinite(value):
-            _refuse(place, f"the number {value}")
-    elif not isinstance(value, str) or isinstance(value, Enum):
+        is_kept = isfinite(value)
+    else:
         # A subclass of `str` passes, such as lxml's texts, which parsers put into links.
-        _refuse(place, f"{'an' if kind.__name__[0] in 'AEIOUaeiou' else 'a'} {kind.__name__}")
-
-
-def _refuse(place: tuple[str | int, ...], what: str) -> NoReturn:
-    field, *keys = place
-    where = f"{field}{''.join(f'[{key!r}]' for key in keys)}"
-    raise CodecError(
-        f"{where}: {what}; JSON knows texts, finite numbers, True, False and None, in lists, or in dicts with"
-        " texts as keys"
-    )
+        is_kept = isinstance(value, str) and not isinstance(value, Enum)
+    if not is_kept:
+        raise CodecError(
+            f"{field} has {value!r:.60}; JSON knows texts, finite numbers, True, False and None, in lists, or"
+            " in dicts with texts as keys"
+        )

@@ -58,17 +58,13 @@ _SENTENCES: Final = {
         " let an administrator allow it: ~tileharvest:* +@all -@admin"
     ),
     "OOM": f"{{queue}} is out of memory ({{said}}); {_LOST}; give it more (maxmemory), and run again",
-    "MOVED": f"{{queue}} is a node of a cluster ({{said}}); {_LOST}; name a Redis that is not a cluster",
     "LOST": _EMPTIED,
     "REDIS": f"{{queue}} failed ({{said}}); {_LOST}; run again; Redis must be of version 6 or newer",
     # By what was found in the place of a queue.
     "lost": _EMPTIED,
-    "foreign file": (
-        "{said} is a database of another program; nothing was changed; name another place for the queue"
-    ),
     "format": (
-        "{queue} was written by another version of TileHarvest (its format is {said}); nothing was changed;"
-        f" finish it with that version or {AFRESH}"
+        "{queue} is not of this version of TileHarvest (its format is {said}); nothing was changed;"
+        f" finish it with that version, name another place, or {AFRESH}"
     ),
     "closed": f"{{queue}} is not open; {_LOST}; the program is about to end",
     "evicting": (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from datetime import UTC, datetime
-from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,10 +35,6 @@ _LEVELS: Final = {ExitStatus.DONE: logging.INFO, ExitStatus.BUDGET: logging.WARN
 
 _ATTRIBUTE: Final = "tileharvest"
 """The name of the crawler's attribute that holds its crawl."""
-
-_GC_THRESHOLD: Final = 20_000
-"""New objects after which the garbage collector runs. With Python's 700 it would run all the time beside 32
-requests on the way, and take 40 % of a harvest's time. The larger number costs some megabytes."""
 
 _CUT_SHORT: Final = ("shutdown", "stopped")
 """Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `tileharvest stop`."""
@@ -239,16 +233,3 @@ def harvest_of(crawler: Crawler) -> Harvest:
     if harvest is None:
         raise NotConfigured
     return harvest
-
-
-def relax_garbage_collection() -> None:
-    """Lets the collector of reference cycles look less often, and never again at what was imported."""
-    _freeze_what_was_imported()
-    gc.set_threshold(_GC_THRESHOLD)
-
-
-@cache
-def _freeze_what_was_imported() -> None:
-    """Freezes the objects that exist now. This is done once in a process, because a later call would keep
-    what earlier crawls have left for ever."""
-    gc.freeze()

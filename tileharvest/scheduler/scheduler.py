@@ -7,7 +7,6 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from heapq import heappop, heappush
 from itertools import count
@@ -24,7 +23,6 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError, counted
 from tileharvest.maps.settings import setting, switch
-from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.port import Counts, Demand, End, Entry, Exchanged, Failure
@@ -60,8 +58,8 @@ class Scheduler(BaseScheduler):
     request goes to the failure list if its callback or its items raise, or if it could not be downloaded and
     has no errback. `meta["not_before"]`, in seconds since 1970, delays it.
 
-    Requests and the ends of leases are gathered during one turn of the event loop, and one task at a time
-    tells them to the queue, in their order.
+    Requests and the ends of leases are gathered during one turn of the event loop, and one task tells them to
+    the queue, in their order.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -95,20 +93,20 @@ class Scheduler(BaseScheduler):
         self._ended: list[End] = []
         """The ends of leases that the queue is to be told, after what was pushed."""
         self._exchanging: asyncio.Task[None] | None = None
+        self._has_changed = asyncio.Event()
+        """Set while the queue is to be told or asked something."""
+        self._has_told = asyncio.Event()
+        """Set when the queue has taken all that was meant for it, or takes nothing more."""
         self._ready: list[tuple[int, int, Lease, Request]] = []
         """What was leased ahead: the negative priority, a number, the lease, the request."""
         self._numbers = count()
         self._handed: dict[tuple[int, int], Handed] = {}
         """By id and attempt: the leases that the engine has."""
         self._answer = Exchanged(has_more=True)
-        """What the queue answered last. `has_more` is true when that may have changed since."""
-        self._asks = True
-        """Whether something has changed since the queue was last asked for leases."""
+        """What the queue answered last."""
         self._is_hungry = False
         """Whether the engine has asked in vain since it was last woken."""
         self._waking: Request | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._looking: asyncio.Task[None] | None = None
         self.controls = Controls()
         """What a person has ordered, as of the last look."""
         self._stop_before: str | None = None
@@ -167,7 +165,7 @@ class Scheduler(BaseScheduler):
             self._count("dequeued")
         elif not self._is_hungry:
             self._is_hungry = True
-            if self._answer.has_more:
+            if self._has_more:
                 self._look_again()
         return request
 
@@ -176,8 +174,13 @@ class Scheduler(BaseScheduler):
         if not self.is_open or self._crawl.is_ending:
             return False
         is_any_here = self._ready or self._pushed or self._memory
-        is_any = is_any_here or self._answer.has_more or self._answer.elsewhere or self._stays
+        is_any = is_any_here or self._has_more or self._answer.elsewhere or self._stays
         return bool(is_any) or self._stays_for(self._answer.next_due)
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether the queue may have anything to lease."""
+        return self._answer.has_more or self._has_changed.is_set()
 
     def crawl(self, request: Request) -> None:
         """Gives a request to the engine, which enqueues it at once."""
@@ -199,8 +202,6 @@ class Scheduler(BaseScheduler):
         # Results that may not be kept are asked again in a later run.
         how = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
         self._end(lease, how, handed.reason)
-        # It may wait again, and others may have pushed meanwhile.
-        self._answer = replace(self._answer, has_more=True)
         self._look_again()
 
     def _end(self, lease: Lease, how: Any, reason: str = "") -> None:
@@ -213,12 +214,12 @@ class Scheduler(BaseScheduler):
         """Whether the engine has any request of the queue, or gets one as soon as it has room."""
         throttle = self._crawl.throttle
         is_free = throttle is None or throttle.held is None
-        return bool(self._handed) or (is_free and (bool(self._ready) or self._answer.has_more))
+        return bool(self._handed) or (is_free and (bool(self._ready) or self._has_more))
 
     async def told(self) -> None:
         """Returns when the queue has taken all that was meant for it."""
-        while self._exchanging is not None:
-            await asyncio.wait([self._exchanging])
+        if self._exchanging is not None:
+            await self._has_told.wait()
 
     async def counts(self) -> Counts:
         """Returns how many requests are where. Raises QueueError."""
@@ -266,7 +267,7 @@ class Scheduler(BaseScheduler):
     def _spider_opened(self) -> None:
         self._is_started = True
         if self.is_open:
-            self._looking = asyncio.ensure_future(self._look_on())
+            self._exchanging = asyncio.ensure_future(self._exchange())
             self._look_again()
 
     def _idle(self) -> None:
@@ -281,16 +282,14 @@ class Scheduler(BaseScheduler):
 
     async def _close(self) -> None:
         self._nothing_waits.set()
-        if self._looking is not None:
-            await cancel(self._looking)
-        if self._timer is not None:
-            self._timer.cancel()
+        self._has_changed.set()
+        if self._exchanging is not None:
+            await self._exchanging
         if lost := len(self._memory):
             _logger.warning(
                 "what waited in memory was not made, and is not kept: %s", counted(lost, "request")
             )
         try:
-            await self.told()
             if self.is_open:
                 await self._tell_the_rest()
                 counts = await self.queue.counts(self.segment, time.time())
@@ -355,7 +354,6 @@ class Scheduler(BaseScheduler):
         slot = self._crawler.engine.downloader.get_slot_key(request)
         entry = Entry(body, self.segment, fingerprint, request.priority, due, slot)
         self._pushed.append((entry, request))
-        self._answer = replace(self._answer, has_more=True)
         self._look_again()
         return True
 
@@ -406,32 +404,46 @@ class Scheduler(BaseScheduler):
 
     def _look_again(self) -> None:
         """Hands the queue what is meant for it, and asks it for leases, soon."""
-        self._asks = True
-        is_ready = self.is_open and self._is_started and self._exchanging is None
-        # What is left to tell when the crawl ends is told when the queue is closed.
-        if is_ready and not self._crawl.is_ending:
-            self._exchanging = asyncio.ensure_future(self._exchange())
+        self._has_changed.set()
+        if self._exchanging is not None and not self._exchanging.done():
+            self._has_told.clear()
 
     async def _exchange(self) -> None:
-        """Exchanges until nothing is left to hand over or to ask."""
+        """Exchanges with the queue until the crawl ends."""
+        looked = time.monotonic()
         try:
-            while self._asks or self._pushed or self._ended:
-                # What the engine does in this turn of the event loop goes along.
-                await asyncio.sleep(0)
-                self._asks = False
+            while await self._is_due():
+                self._has_changed.clear()
                 (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
                 entries = [entry for entry, _ in pushed]
                 answer = await self.queue.exchange(entries, ended, self._wanted(), time.time())
                 self._take_in(answer, [request for _, request in pushed])
-                self._look_when_due()
+                if time.monotonic() - looked >= LOOK:
+                    looked = time.monotonic()
+                    await self._look()
+                if not self._has_changed.is_set():
+                    self._has_told.set()
+                self._wake()
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
             # A queue that has failed is told nothing more, or a parent could be finished there without its
             # children. What it did not take comes again, as after a kill.
             self.is_open = False
             self._crawl.end(as_error(error))
         finally:
-            self._exchanging = None
-        self._wake()
+            self._has_told.set()
+
+    async def _is_due(self) -> bool:
+        """Returns when something has changed, when a delayed request is due, or after a second, as others may
+        have pushed or lost something. Returns False if the crawl ends."""
+        due = [entry[0] for entry in self._memory[:1]]
+        due += [] if self._answer.next_due is None else [self._answer.next_due]
+        pause = min([LOOK, *(max(0.0, one - time.time()) for one in due)])
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._has_changed.wait(), pause)
+        # What the engine does in this turn of the event loop goes along.
+        await asyncio.sleep(0)
+        # What is left to tell when the crawl ends is told when the queue is closed.
+        return self._is_started and not self._crawl.is_ending
 
     def _wanted(self) -> Demand:
         number = self._ahead - len(self._ready)
@@ -455,18 +467,7 @@ class Scheduler(BaseScheduler):
             request = self._made_of(lease)
             if request is not None:
                 heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
-        self._answer = replace(answer, has_more=answer.has_more or bool(self._pushed))
-
-    def _look_when_due(self) -> None:
-        """Looks again when the next delayed request is due."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        due = [entry[0] for entry in self._memory[:1]]
-        due += [] if self._answer.next_due is None else [self._answer.next_due]
-        if due:
-            pause = max(0.0, min(due) - time.time())
-            self._timer = asyncio.get_running_loop().call_later(min(pause, LOOK), self._look_again)
+        self._answer = answer
 
     def _wake(self) -> None:
         """Lets the engine ask for what is ready, or look whether the spider is idle.
@@ -482,16 +483,13 @@ class Scheduler(BaseScheduler):
         self.crawl(self._waking)
         self._waking = None
 
-    async def _look_on(self) -> None:
-        """Looks every second for a person's orders, and for what others have pushed or lost."""
+    async def _look(self) -> None:
+        """Looks for a person's orders, and whether the crawl gets on."""
         try:
-            while True:
-                await asyncio.sleep(LOOK)
-                self._hear(Controls.read(await self.queue.notes()))
-                self._crawl.say_wait()
-                if self._crawl.harvest is not None:
-                    self._crawl.harvest.check_room()
-                self._look_again()
+            self._hear(Controls.read(await self.queue.notes()))
+            self._crawl.say_wait()
+            if self._crawl.harvest is not None:
+                self._crawl.harvest.check_room()
         except TileHarvestError as error:
             self._crawl.end(error)
 

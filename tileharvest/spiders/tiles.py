@@ -28,7 +28,7 @@ from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import probe, renderer_named, with_indexes
-from tileharvest.scheduler.crawl import as_error, crawl_of, relax_garbage_collection
+from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.spiders.blocks import (
     ATTEMPT,
@@ -39,7 +39,7 @@ from tileharvest.spiders.blocks import (
 )
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
 from tileharvest.spiders.log import write_printable_lines
-from tileharvest.spiders.settings import behave, suit_tiles
+from tileharvest.spiders.settings import behave, relax_garbage_collection, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome

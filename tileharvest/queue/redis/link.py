@@ -19,7 +19,6 @@ from redis.exceptions import (
     AuthorizationError,
     ConnectionError,  # noqa: A004 - these are the library's own, and no others are meant here
     NoPermissionError,
-    ReadOnlyError,
     RedisError,
     TimeoutError,  # noqa: A004
 )
@@ -119,10 +118,6 @@ _LONGEST_PAUSE: Final = 2.0
 _TO_OPEN: Final = 5.0
 """The most seconds of patience at the start, so that a wrong address is reported soon."""
 
-_PASSING: Final = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "TRYAGAIN"})
-"""The cases in which the server may answer otherwise soon: another script runs, the server reads its data, or
-a replica takes over."""
-
 
 def case_of(error: BaseException) -> str:
     """Returns the case of the error, as `sentence` takes it: the first word of the server's answer, or
@@ -138,12 +133,12 @@ def case_of(error: BaseException) -> str:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Returns whether the same call may succeed a moment later."""
-    if isinstance(error, (AuthenticationError, AuthorizationError)):
-        return False
-    if isinstance(error, (ConnectionError, TimeoutError)):
-        return "certificate" not in str(error).lower()
-    return case_of(error) in _PASSING
+    """Returns whether the same call may succeed a moment later: nothing answers, or the server reads its
+    data."""
+    is_away = isinstance(error, (ConnectionError, TimeoutError)) and not isinstance(
+        error, (AuthenticationError, AuthorizationError)
+    )
+    return is_away and "certificate" not in str(error).lower()
 
 
 class RedisLink:
@@ -202,17 +197,13 @@ class RedisLink:
         end = time.monotonic() + (self._patience if patience is None else patience)
         pause = _FIRST_PAUSE
         while True:
-            client = self._open_client
             try:
-                return await work(client)
+                return await work(self._open_client)
             except (RedisError, OSError) as error:
                 if not may_pass(error) or time.monotonic() + pause > end:
                     raise QueueError(self._sentence(error)) from error
                 if pause == _FIRST_PAUSE:
                     _logger.warning("%s; trying again", self._sentence(error))
-                if isinstance(error, ReadOnlyError):
-                    # The server has become a replica: its name may lead to the new primary by now.
-                    await client.connection_pool.disconnect(inuse_connections=False)
             except RuntimeError as error:
                 # uvloop says so if the server has closed the connection since the last call.
                 if "the handler is closed" not in str(error):

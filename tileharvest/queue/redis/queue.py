@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import secrets
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import RedisError
 
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import LAST, PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lease, Worker
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Demand, End
     from tileharvest.queue.redis.link import Client
 
-FORMAT: Final = "5"
+FORMAT: Final = "6"
 """The version of what is in Redis. It is raised when older scripts could not go on with the content."""
 
 _BEATS: Final = 6
@@ -95,8 +94,10 @@ class RedisQueue:
         await self.open_beside()
         try:
             self._name = secrets.token_hex(8)
-            started = now if not self._has_server_clock else await self._time()
-            self._own = Worker(*_machine(), os.getpid(), segment, started)
+            if self._has_server_clock:
+                ((seconds, fraction),) = await self._pipe(("time",))
+                now = seconds + fraction / 1e6
+            self._own = Worker(*_machine(), os.getpid(), segment, now)
             await self.beat(now)
             if self._has_server_clock:
                 self._is_over.clear()
@@ -275,8 +276,12 @@ class RedisQueue:
 
     async def _run(self, script: str, now: float, *told: Any) -> Any:
         """Returns the answer of a script."""
-        head = self._head(now)
-        return await self._link.attempt(lambda client: _called(client, script, self._prefix, *head, *told))
+        words = [*self._head(now), *told]
+
+        async def run(client: Client) -> Any:
+            return await client.register_script(script_of(script))(keys=[self._prefix], args=words)
+
+        return await self._link.attempt(run)
 
     def _head(self, now: float) -> tuple[Any, ...]:
         return self._born, "" if self._has_server_clock else now, self._name
@@ -298,10 +303,6 @@ class RedisQueue:
         if self._born and born != self._born:
             raise QueueError(sentence("LOST", self._link.queue, "what it knew"))
         return answers
-
-    async def _time(self) -> float:
-        seconds, fraction = await self._link.attempt(lambda client: _time_at(client, self._prefix))
-        return int(seconds) + int(fraction) / 1e6
 
     async def _entries(self, client: Client) -> list[bytes]:
         keys = client.scan_iter(match=self._key("entry:*"), count=1000)
@@ -339,9 +340,9 @@ async def workers_of(client: Client, prefixes: Sequence[bytes], silent: float) -
     for prefix in prefixes:
         together.zrange(prefix + b"workers", 0, -1, withscores=True)
         together.hgetall(prefix + b"facts")
-    answers = await together.execute()
-    seconds, fraction = await _time_at(client, prefixes[0]) if prefixes else (0, 0)
-    now = int(seconds) + int(fraction) / 1e6
+    together.time()
+    *answers, (seconds, fraction) = await together.execute()
+    now = seconds + fraction / 1e6
     found = []
     for heard, facts in zip(answers[::2], answers[1::2], strict=True):
         living = [(facts[one], at) for one, at in heard if now - at < silent and one in facts]
@@ -357,22 +358,6 @@ async def notes_of(client: Client, prefixes: Sequence[bytes]) -> list[dict[str, 
     for prefix in prefixes:
         together.hgetall(prefix + b"notes")
     return [_texts(found) for found in await together.execute()]
-
-
-async def _time_at(client: Client, prefix: bytes) -> tuple[bytes, bytes]:
-    """Returns Redis' time."""
-    found: tuple[bytes, bytes] = await client.eval("return redis.call('TIME')", 1, prefix)
-    return found
-
-
-async def _called(client: Client, script: str, prefix: bytes, *told: Any) -> Any:
-    """Runs a script. Sends it if the server does not have it."""
-    text = script_of(script)
-    digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    try:
-        return await client.evalsha(digest, 1, prefix, *told)
-    except NoScriptError:
-        return await client.eval(text, 1, prefix, *told)
 
 
 @cache

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-VERSION: Final = 5
+VERSION: Final = 6
 """The version of the tables, kept as SQLite's user_version."""
 
 APPLICATION: Final = 0x54485175
@@ -34,6 +34,9 @@ APPLICATION: Final = 0x54485175
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another process. Transactions last milliseconds, and dropping a segment of a million
 requests some seconds."""
+
+_EXPECTED: Final = 100_000
+"""The requests for which the filter of a new segment has room: 380 kB. It grows."""
 
 _TABLES: Final = (
     # Numbers rise in the order in which segments were opened.
@@ -129,22 +132,17 @@ class SqliteQueue:
         work: str = "another crawl",
         owner: str = "NAME",
         max_attempts: int = 5,
-        expected: int = 100_000,
-        error_rate: float = 1e-6,
     ) -> None:
         """Touches nothing yet.
 
         `work` says what works on the queue, and `owner` is the name of its map or spider, both for messages.
-        Without a file everything is in memory. The filter has room for the `expected` requests, or for a
-        quarter more than were seen if that is more, and errs at `error_rate`.
+        Without a file everything is in memory.
         """
         self._file = file
         self._work = work
         self._owner = owner
         self._where = "the queue in memory" if file is None else f"the queue {file}"
         self._max_attempts = max_attempts
-        self._expected = expected
-        self._error_rate = error_rate
         self._lock = None if file is None else Lock(file.parent, file.stem)
         self._connection: sqlite3.Connection | None = None
         self._inode = 0
@@ -326,7 +324,7 @@ class SqliteQueue:
         self._rows(_GIVE_UP, WORKER_ENDED.format(attempts=2 * most), now, 2 * most)
         self._rows(_TAKE_BACK, most, LAST)
         seen = self._rows("SELECT fingerprint FROM seen WHERE segment = ?", self._number_of(segment))
-        self._filter = SeenFilter(max(self._expected, len(seen) * 5 // 4), self._error_rate)
+        self._filter = SeenFilter(max(_EXPECTED, len(seen) * 5 // 4))
         for (fingerprint,) in seen:
             self._filter.add(fingerprint)
 
@@ -436,7 +434,7 @@ class SqliteQueue:
         self._rows("DELETE FROM seen WHERE segment = ?", self._number_of(segment))
         self._rows("DELETE FROM segments WHERE name = ?", segment)
         if segment == self._segment:
-            self._filter = SeenFilter(self._expected, self._error_rate)
+            self._filter = SeenFilter(_EXPECTED)
 
     def _forget_others(self, kept: int, current: str) -> list[str]:
         others = "SELECT name FROM segments WHERE name NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
@@ -462,13 +460,18 @@ def _connected(file: Path | None) -> sqlite3.Connection:
     # isolation_level=None: sqlite3 begins no transactions by itself.
     connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
-        if _is_empty(connection, file):
-            connection.execute("BEGIN EXCLUSIVE")
-            # Another process may have been faster.
-            if _is_empty(connection, file):
-                for statement in _TABLES:
-                    connection.execute(statement)
-            connection.execute("COMMIT")
+        # Another process may be making the same file.
+        connection.execute("BEGIN IMMEDIATE")
+        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            for statement in _TABLES:
+                connection.execute(statement)
+        connection.execute("COMMIT")
+        ours, version = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+        )
+        if (ours, version) != (APPLICATION, VERSION):
+            found = version if ours == APPLICATION else "that of another program"
+            raise QueueError(sentence("format", f"the queue {file}", f"{found}, this one's {VERSION}"))
         # Another process that makes the same file may be doing this now. The file remembers it.
         with suppress(sqlite3.OperationalError):
             connection.execute("PRAGMA journal_mode = WAL")
@@ -481,18 +484,6 @@ def _connected(file: Path | None) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _is_empty(connection: sqlite3.Connection, file: Path | None) -> bool:
-    """Returns whether the file has no tables yet. Raises QueueError for one that is not ours."""
-    if not connection.execute("SELECT EXISTS (SELECT 1 FROM sqlite_master)").fetchone()[0]:
-        return True
-    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
-        raise QueueError(sentence("foreign file", "", str(file)))
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != VERSION:
-        raise QueueError(sentence("format", f"the queue {file}", f"{version}, this one's {VERSION}"))
-    return False
 
 
 @contextmanager

@@ -45,7 +45,6 @@ _MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: /plain\r\nContent-Length: 0\r\
 
 _EARLY: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
 
-MANY_HINTS: Final = "the server sent more than 20 answers before the answer"
 
 ANSWERS: Final = {
     "/plain": _PLAIN,
@@ -65,8 +64,8 @@ ANSWERS: Final = {
     "/trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n"
     b'4\r\nbody\r\n0\r\nETag: "late"\r\n\r\n',
     "/hints": _EARLY * 20 + _PLAIN,
-    "/endless-hints": _EARLY * 21 + _PLAIN,
-    "/endless-head": b"HTTP/1.1 200 OK\r\n" + b"A: %b\r\n" % (b"x" * 1000) * 70,
+    "/endless-hints": _EARLY * 5_000 + _PLAIN,
+    "/endless-head": b"HTTP/1.1 200 OK\r\n" + b"A: %b\r\n" % (b"x" * 1000) * 310,
     "/silent": b"",
     "/no-http": b"hello\r\n\r\n",
 }
@@ -193,19 +192,8 @@ async def test_an_answer_out_of_shape_is_never_taken_for_the_next_one(path: str)
         ("/endless-body", "GET", DownloadCancelledError, "the answer has more than 4,000 bytes"),
         ("/endless", "GET", DownloadTimeoutError, "less than 1,000 bytes a second for 1 s"),
         ("/silent", "HEAD", DownloadTimeoutError, "less than 1,000 bytes a second for 1 s"),
-        (
-            "/endless-hints",
-            "HEAD",
-            DownloadFailedError,
-            "the server sent more than 20 answers before the answer",
-        ),
-        (
-            "/endless-hints",
-            "GET",
-            DownloadFailedError,
-            "the server sent more than 20 answers before the answer",
-        ),
-        ("/endless-head", "GET", DownloadFailedError, "the server sent more than 64 kB of headers"),
+        ("/endless-hints", "HEAD", DownloadFailedError, "Too many response headers, 5000 is max"),
+        ("/endless-head", "GET", DownloadFailedError, "Too large response headers"),
         ("http://nowhere.invalid/", "HEAD", CannotResolveHostError, ""),
         ("http://127.0.0.1:1/", "HEAD", DownloadConnectionRefusedError, ""),
     ],

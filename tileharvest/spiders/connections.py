@@ -6,9 +6,12 @@ import asyncio
 import resource
 import select
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import pycurl
+
+if TYPE_CHECKING:
+    from tileharvest.spiders.transfer import Transfer
 
 _ENOUGH: Final = 4096
 """The most connections of a process. It uses up its core long before it has that many."""
@@ -41,23 +44,6 @@ def most_connections() -> int:
     """Returns how many connections a process has at most: for a quarter of the files that it may open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _ENOUGH if files == resource.RLIM_INFINITY else max(1, min(files // 4, _ENOUGH))
-
-
-class Transfer(Protocol):
-    """One request and its answer."""
-
-    curl: pycurl.Curl
-
-    @property
-    def excess(self) -> str | None:
-        """In words what the site has sent too much of, for which the transfer is given up. None if the answer
-        is within bounds."""
-        ...
-
-    def ended(self, error: BaseException | None) -> None:
-        """Hears that the transfer is complete, or why it is not: pycurl.error with libcurl's number and
-        words, or CancelledError for one that was stopped. Must not raise."""
-        ...
 
 
 class Connections:
@@ -164,9 +150,6 @@ class Connections:
         for socket in list(self._watched):
             self._multi.socket_action(socket, 0)
         self._end_complete()
-        for transfer in list(self._under_way.values()):
-            if transfer.excess is not None:
-                self._end(transfer.curl, pycurl.error(pycurl.E_RECV_ERROR, transfer.excess))
         # A transfer that has ended may have let another one begin.
         if self._under_way and self._next_look is None:
             self._next_look = self._loop.call_later(_LOOK, self._look)

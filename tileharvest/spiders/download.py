@@ -308,7 +308,7 @@ class TileDownloadHandler:
         if self._is_doubted(block, bit, answer):
             block.end_if_complete()
             return
-        counts = self._outages.judged(host, block.url, answer, block.request.attempt)
+        counts = self._outages.judged(host, block.url, answer, block.attempt)
         if counts is not None:
             block.answers[bit] = counts
             if isinstance(counts, Answer):
@@ -498,7 +498,7 @@ class _BlockDownload:
         done: asyncio.Future[None],
     ) -> None:
         self.request, self.layer, self.heads, self.terms, self.done = request, layer, heads, terms, done
-        self.host = layer.host
+        self.host, self.attempt = layer.host, request.attempt
         self.waiting = deque(request.block.tiles())
         """The tiles that have not started."""
         self.url = layer.addresses.url_of(self.waiting[0][1])

@@ -50,13 +50,8 @@ _FAILURES: Final[Mapping[int, type[Exception]]] = {
 }
 """By error of libcurl: the exception that Scrapy raises for it. All others are a DownloadFailedError."""
 
-MOST_INTERIM: Final = 20
-"""Answers that a server may send before its answer (status 1xx). The usual number is none, or one."""
-MOST_HEAD: Final = 64 * 1024
-"""Bytes of all headers that come with an answer. Web servers send 1 kB, and take 8 kB themselves."""
-
-_TOOK: Final = re.compile(r" after \d+ ms")
-"""The time in an error of libcurl. It is left out, as two failures of one kind are to look the same."""
+_NUMBERS: Final = re.compile(r" after \d+ ms|: \d+ > \d+")
+"""Numbers in an error of libcurl. They are left out, as two failures of one kind are to look the same."""
 
 HTTP_1_1: Final[int] = pycurl.CURL_HTTP_VERSION_1_1
 HTTP_2: Final[int] = pycurl.CURL_HTTP_VERSION_2TLS
@@ -188,18 +183,9 @@ class Transfer:
         # An answer to HEAD has no body, so its Content-Length does not count.
         curl.setopt(pycurl.MAXFILESIZE_LARGE, 0 if self.method == "HEAD" else terms.most_bytes)
 
-    @property
-    def excess(self) -> str | None:
-        """What the server has sent too much of, in words, or None. libcurl's own bound is 300 kB."""
-        heads = self.head.startswith(b"HTTP/") + self.head.count(b"\nHTTP/")
-        # The answer has a head, and a proxy may have one before it.
-        if heads > MOST_INTERIM + (2 if self.terms.proxy else 1):
-            return f"{MOST_INTERIM} answers before the answer"
-        return "64 kB of headers" if len(self.head) > MOST_HEAD else None
-
     def ended(self, error: BaseException | None) -> None:
         """Hears from the connections that the request is through, and passes on what came."""
-        if error is None and self.excess is None:
+        if error is None:
             status = self.curl.getinfo(pycurl.RESPONSE_CODE)
             outcome: Reply | Exception = Reply(status, _last_head(self.head), bytes(self.body))
         else:
@@ -233,8 +219,6 @@ class Transfer:
         number, words = error.args if error is not None and len(error.args) == 2 else (0, str(error))
         if number == pycurl.E_OPERATION_TIMEDOUT:
             return DownloadTimeoutError(_too_slow(words, self.terms))
-        if self.excess is not None:
-            return DownloadFailedError(f"the server sent more than {self.excess}")
         if number == pycurl.E_FILESIZE_EXCEEDED:
             bound = f"the answer has more than {self.terms.most_bytes:,} bytes"
             failure: Exception = DownloadCancelledError(bound)
@@ -246,7 +230,7 @@ class Transfer:
         else:
             if number == pycurl.E_ABORTED_BY_CALLBACK:
                 words = "the connection was closed without an answer"
-            failure = _FAILURES.get(number, DownloadFailedError)(_TOOK.sub("", words))
+            failure = _FAILURES.get(number, DownloadFailedError)(_NUMBERS.sub("", words))
         code = self.curl.getinfo(pycurl.OS_ERRNO) if number == pycurl.E_COULDNT_CONNECT else 0
         failure.__cause__ = OSError(code, os.strerror(code)) if code else error
         return failure

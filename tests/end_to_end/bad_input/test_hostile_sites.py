@@ -177,7 +177,7 @@ TABLE: Final = {
     "image-bomb": Row(0, None, tile=late(lambda: file(image_bomb()))),
     "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),
     "tile-slow": Row(3, "less than 1,000 bytes a second", tile=rules.trickle(CHUNKED, b"1\r\n \r\n")),
-    "tile-head": Row(3, "more than 64 kB of headers", tile=rules.raw(HTTP, HEADER, ending="again")),
+    "tile-head": Row(3, "response headers", tile=rules.raw(HTTP, HEADER, ending="again")),
     "long-retry": Row(
         3, "503", tile=rules.status(503, {"Retry-After": "Mon, 1 Jan 2024 00:00:00 +99999999999"})
     ),

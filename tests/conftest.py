@@ -23,6 +23,7 @@ from tests.fuzz import TIMES
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.postgresql import postgresql_server
+from tests.servers.redis import redis_server
 from tests.servers.s3 import lead_to
 from tests.servers.s3 import s3 as s3_server
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
+    from tests.servers.redis import RedisServer
     from tests.servers.s3 import S3
 
 for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
@@ -194,6 +196,19 @@ def postgresql() -> Iterator[PostgresqlServer]:
     server."""
     with postgresql_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def _redis() -> Iterator[RedisServer]:
+    with redis_server() as server:
+        yield server
+
+
+@pytest.fixture
+def redis(_redis: RedisServer) -> RedisServer:
+    """A Redis with nothing in it."""
+    _redis.ask("FLUSHALL")
+    return _redis
 
 
 @pytest.fixture(scope="session")

@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.queue.driven import Driven
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.servers.redis import RedisServer
     from tileharvest.queue.port import RequestQueue
 
 _numbers = count()
-
-
-@pytest.fixture(scope="session")
-def redis() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
 
 
 def _in_memory(request: pytest.FixtureRequest, folder: Path) -> Callable[..., RequestQueue]:

@@ -24,20 +24,17 @@ if TYPE_CHECKING:
 async def worker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Making]:
     """Opens the leases of one more worker."""
     made = list[LocalMapLeases | RedisMapLeases]()
+    shared = request.getfixturevalue("redis").socket_url if request.param == "redis" else None
 
     async def make() -> LocalMapLeases | RedisMapLeases:
-        if request.param == "local":
-            made.append(LocalMapLeases(tmp_path / "queues"))
-        else:
-            made.append(RedisMapLeases({"url": request.getfixturevalue("redis").socket_url}))
+        leases = RedisMapLeases({"url": shared}) if shared else LocalMapLeases(tmp_path / "queues")
+        made.append(leases)
         await made[-1].open()
         return made[-1]
 
     yield make
     for one in made:
         await one.close()
-    if request.param == "redis":
-        request.getfixturevalue("redis").ask("FLUSHALL")
 
 
 async def test_one_of_several_workers_gets_a_map(worker: Making) -> None:

@@ -15,30 +15,22 @@ import pytest
 
 from tests.contracts.throttles import NOW, Clock, Link, opened
 from tests.end_to_end.forking import ROOT
-from tests.servers.redis import redis_server
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.throttle import SET_BACK, TURN, Share, Spent
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from tests.servers.redis import RedisServer
     from tileharvest.politeness.throttle import Throttle
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
 @pytest.fixture(params=["memory", "file", "redis"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, server: RedisServer) -> str:
-    server.ask("FLUSHALL")
-    return {"memory": "memory", "file": str(tmp_path / "hosts"), "redis": str(server.socket)}[request.param]
+def place(request: pytest.FixtureRequest, tmp_path: Path, redis: RedisServer) -> str:
+    return {"memory": "memory", "file": str(tmp_path / "hosts"), "redis": str(redis.socket)}[request.param]
 
 
 def of_two_processes(test: Callable[..., Awaitable[None]]) -> Callable[[str], None]:
@@ -237,9 +229,8 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         asyncio.run(SqliteThrottle(tmp_path / "hosts").open())
 
 
-async def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(server: RedisServer) -> None:
-    server.ask("FLUSHALL")
-    link = Link(str(server.socket))
+async def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(redis: RedisServer) -> None:
+    link = Link(str(redis.socket))
     first, second = [await RedisThrottle(link).reserve("h", 1, {"host": 3_600.0}) for _ in range(2)]
     await link.close()
     assert (first.number, second.number) == (1, 0)

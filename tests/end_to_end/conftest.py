@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the small map, served, before and after its harvest."""
+"""What the end-to-end tests share: the small map, served, before and after its harvest; and drawn sites."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.end_to_end.bad_input.small_site import staged
 from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.end_to_end.bad_input.small_site import Stage
     from tests.end_to_end.project import Project
     from tests.servers.nginx import Nginx
 
@@ -34,3 +36,16 @@ def harvested_map(project: Project, small_map: Rendering, small_history: Path) -
     """The small map, served and in `maps.toml`, after its harvest of `SMALL_DAY`."""
     project.adopt(small_history)
     return small_map
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    with staged(tmp_path) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def shared_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A stage for a module whose tests look at different tiles of the same harvests."""
+    with staged(tmp_path_factory.mktemp("stage")) as stage:
+        yield stage

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.queue.driven import DAY, Driven, entry
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import queue_on
 
 LONGEST_TEST: Final = 120
 """Seconds after which pytest ends a test."""
@@ -22,29 +22,22 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[RedisServer]:
-    with redis_server() as running:
-        yield running
-
-
 @pytest.fixture
-def fleet(project: Project, server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Project:
+def fleet(project: Project, redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project whose maps wait in Redis. Nothing is ever asked of their sites."""
-    server.ask("FLUSHALL")
-    monkeypatch.setenv("REDIS_URL", server.url)
+    monkeypatch.setenv("REDIS_URL", redis.url)
     for name in ("small", "other", "asleep"):
         project.add_map(name, "http://map.example.net/")
     return project
 
 
 @pytest.fixture
-def join(server: RedisServer) -> Iterator[Callable[[str], Driven]]:
+def join(redis: RedisServer) -> Iterator[Callable[[str], Driven]]:
     """A worker of a map, in this process."""
     workers: list[Driven] = []
 
     def joined(name: str) -> Driven:
-        workers.append(Driven(lambda: queue_on(server, name, server_clock=True, max_attempts=5)))
+        workers.append(Driven(lambda: queue_on(redis, name, server_clock=True, max_attempts=5)))
         return workers[-1].open()
 
     yield joined

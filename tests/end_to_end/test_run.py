@@ -10,16 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from urllib.request import urlopen
 
-import pytest
-
-from tests.end_to_end.bad_input.small_site import PATHS, address, staged
+from tests.end_to_end.bad_input.small_site import PATHS, address
 from tests.end_to_end.project import await_condition
 from tests.servers import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.end_to_end.bad_input.small_site import Stage
     from tests.end_to_end.forking import Forked
     from tests.end_to_end.project import Project
@@ -28,12 +23,6 @@ FINISHED: Final = (
     "SELECT maps.name FROM maps JOIN harvests ON harvests.map = maps.id"
     " WHERE reason = 'finished' ORDER BY ended"
 )
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as stage:
-        yield stage
 
 
 def finished(project: Project) -> list[str]:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import pytest
-
-from tests.end_to_end.bad_input.small_site import (
-    Stage,
-    staged,
-)
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.servers.published import published
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.end_to_end.project import Project
@@ -23,12 +17,6 @@ if TYPE_CHECKING:
 NEXT_DAY: Final = "2016-10-07"
 ZONE: Final = "Asia/Shanghai"
 """Has no summer time."""
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as stage:
-        yield stage
 
 
 def test_a_day_is_harvested_once_and_the_second_run_says_so_and_asks_nothing(

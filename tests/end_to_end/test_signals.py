@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, found, staged, versions, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, found, versions, visit
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import await_condition
 from tests.servers import rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from tests.end_to_end.bad_input.small_site import Stage
 
 HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
@@ -29,12 +26,6 @@ STOPPED: Final = "map 'small' was stopped; run again in the same segment to cont
 LEFT: Final = "map 'small' was left at once; run again in the same segment to continue"
 LONG: Final = 3600
 """Seconds of a pause that is cut short: no test waits so long for the end of a harvest."""
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as stage:
-        yield stage
 
 
 def describe(stage: Stage, **keys: Any) -> None:

@@ -9,23 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, staged, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, visit
 from tests.fleet.gate import Slow, tiles_only
 from tests.servers.misbehaving import misbehaving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.servers.misbehaving import Misbehaving
 
 FAR: Final = "far"
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as stage:
-        yield stage
 
 
 @contextmanager

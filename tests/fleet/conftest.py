@@ -10,9 +10,7 @@ import pytest
 from tests.end_to_end.real_maps import ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.fleet.workers import Fleet
-from tests.servers.postgresql import postgresql_server as run_postgresql
 from tests.servers.published import published
-from tests.servers.redis import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,30 +22,11 @@ if TYPE_CHECKING:
     from tests.servers.redis import RedisServer
 
 
-@pytest.fixture(scope="session")
-def shared_redis() -> Iterator[RedisServer]:
-    with redis_server() as server:
-        yield server
-
-
 @pytest.fixture
-def redis(shared_redis: RedisServer) -> RedisServer:
-    """A Redis with nothing in it."""
-    shared_redis.ask("FLUSHALL")
-    return shared_redis
-
-
-@pytest.fixture(scope="session")
-def postgresql_server() -> Iterator[PostgresqlServer]:
-    with run_postgresql() as server:
-        yield server
-
-
-@pytest.fixture
-def postgresql(postgresql_server: PostgresqlServer) -> Iterator[str]:
+def postgresql(postgresql: PostgresqlServer) -> Iterator[str]:
     """The address of a new database, as workers on several computers would have it."""
-    with postgresql_server.database() as name:
-        yield postgresql_server.tcp_url(name)
+    with postgresql.database() as name:
+        yield postgresql.tcp_url(name)
 
 
 @pytest.fixture

@@ -24,8 +24,9 @@ def ground(*tiles: Tile, pyramid: Pyramid = PYRAMID) -> ChangedGround:
         (ChangeIndex("a", ((1, 1, "x"), (3, 1, "y"))), {(0, 1, 1), (0, 5, 1)}),
         (ChangeIndex("a", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z"))), set()),
         (ChangeIndex("b", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z"))), None),
+        (ChangeIndex("0", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z"))), None),
     ],
-    ids=["a tile's stamp, and a new tile", "nothing", "the layer's stamp"],
+    ids=["a tile's stamp, and a new tile", "nothing", "the layer's stamp", "a lower stamp"],
 )
 def test_an_index_tells_what_is_stamped_otherwise(
     earlier: ChangeIndex, changed: set[tuple[int, int, int]] | None

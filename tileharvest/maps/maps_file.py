@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -29,12 +29,10 @@ HOSTS: Final = "hosts"
 """The one table of `maps.toml` that is not a map: `[hosts."map.example.net"]`."""
 
 
-class _Content(NamedTuple):
-    """The content of a file that was read."""
-
-    maps: dict[str, MapDescription]
-    hosts: dict[str, HostEntry]
-    by_host: dict[str, list[MapDescription]]
+_Content: TypeAlias = (
+    "tuple[dict[str, MapDescription], dict[str, HostEntry], dict[str, list[MapDescription]]]"
+)
+"""The maps by name, the hosts by name, and the maps by host."""
 
 
 def load_hosts(file: Path) -> dict[str, HostEntry]:
@@ -42,7 +40,7 @@ def load_hosts(file: Path) -> dict[str, HostEntry]:
 
     Raises ConfigurationError as `load_maps` does.
     """
-    return dict(_read(file, stamp).hosts) if (stamp := stamp_of(file)) else {}
+    return dict(_read(file, stamp)[1]) if (stamp := stamp_of(file)) else {}
 
 
 def load_maps(file: Path) -> dict[str, MapDescription]:
@@ -51,7 +49,7 @@ def load_maps(file: Path) -> dict[str, MapDescription]:
     A file that has not changed since it was last read is not read again. Raises ConfigurationError, which
     names file, map and key, and shows a right value.
     """
-    return dict(_read(file, stamp_of(file)).maps)
+    return dict(_read(file, stamp_of(file))[0])
 
 
 def maps_if_any(file: Path) -> dict[str, MapDescription]:
@@ -65,7 +63,7 @@ def maps_at(file: Path, host: str) -> list[MapDescription]:
 
     After the first call the cost does not depend on the number of maps.
     """
-    return list(_read(file, stamp).by_host.get(host, ())) if (stamp := stamp_of(file)) else []
+    return list(_read(file, stamp)[2].get(host, ())) if (stamp := stamp_of(file)) else []
 
 
 def _hosts_of(file: Path, table: Any) -> dict[str, HostEntry]:
@@ -116,7 +114,7 @@ def _read(file: Path, _: _Stamp) -> _Content:
     by_host: dict[str, list[MapDescription]] = {}
     for described in maps.values():
         by_host.setdefault(described.host, []).append(described)
-    return _Content(maps, hosts, by_host)
+    return maps, hosts, by_host
 
 
 def find_map(file: Path, name: str) -> MapDescription:
@@ -124,7 +122,7 @@ def find_map(file: Path, name: str) -> MapDescription:
 
     Raises ConfigurationError as `load_maps` does, and for an unknown name. It then names the known maps.
     """
-    maps = _read(file, stamp_of(file)).maps
+    maps = load_maps(file)
     if name not in maps:
         hint = nearest(name, maps, f"it has: {', '.join(maps) or 'none yet'}")
         raise ConfigurationError(f"{file} has no map '{name}'; {hint}")

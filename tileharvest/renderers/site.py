@@ -100,11 +100,8 @@ class ReadLayers(list[Layer]):
 
     @contextmanager
     def reading(self, name: object, url: str = "") -> Iterator[None]:
-        """Refuses the layer of this name if an error within the block shows that it is wrong. Layers that the
-        block has added are then removed.
-
-        `url` is the address of the layer's own file, if it has one.
-        """
+        """Refuses the layer of this name if an error within the block shows that it is wrong, and removes the
+        layers that the block has added. `url` is the address of the layer's own file, if it has one."""
         before = len(self)
         try:
             with as_written(f"{url or self._url}: layer '{shown(name)}'", self._title):
@@ -214,10 +211,9 @@ async def fetch_config(fetch: Fetch, url: str, *, is_page: bool = False) -> Fetc
 
 
 async def is_there(fetch: Fetch, url: str) -> bool:
-    """Returns whether there is a tile at an address.
+    """Returns whether there is a tile at an address. Raises SiteError for an answer that leaves it open.
 
-    If the answer to HEAD does not show one, it costs a second request: some servers refuse HEAD with 405,
-    others with 403 or 404. Raises SiteError for an answer that leaves it open.
+    If the answer to HEAD does not show a tile, a GET follows: some servers refuse HEAD by 405, 403 or 404.
     """
     answer = await fetch("HEAD", url)
     if answer.status != 200:

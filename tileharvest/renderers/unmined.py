@@ -8,7 +8,6 @@ way in which regions are looked up, follow its exported page (`tileUrlFunction` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -22,10 +21,10 @@ from tileharvest.renderers.site import as_written, fetch_config, is_there, not_f
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched
@@ -108,45 +107,18 @@ def _read_path(path: str) -> tuple[int, int, int] | None:
     return None if found is None else (int(found[1]) - FINEST, int(found[2]), int(found[3]))
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnRegions:
-    """The existing tiles of a map: at each zoom those that show a drawn region, or part of one."""
+def existing_tiles(regions: Collection[Place], coarsest: int, deepest: int) -> ListedTiles:
+    """Returns the tiles of a map, whose zooms are uNmINeD's: at each zoom those that show a drawn region, or
+    part of one."""
 
-    regions: frozenset[Place]
-    coarsest: int
-    deepest: int
-    """The deepest zoom. Like `coarsest` it is a zoom of uNmINeD."""
-    _by_zoom: dict[int, frozenset[Place]] = field(init=False, repr=False, compare=False)
-    """Column and row of the existing tiles, by zoom, for the zooms at which a tile is as wide as a region or
-    wider."""
+    def listed() -> Iterator[Tile]:
+        places = set(regions)
+        for zoom in range(_REGION_ZOOM, min(coarsest, _REGION_ZOOM) - 1, -1):
+            if zoom <= deepest:
+                yield from (Tile.at(zoom - FINEST, *place) for place in places)
+            places = {(x >> 1, y >> 1) for x, y in places}
 
-    def __post_init__(self) -> None:
-        by_zoom, places = {}, self.regions
-        for zoom in range(_REGION_ZOOM, self.coarsest - 1, -1):
-            by_zoom[zoom] = places
-            places = frozenset((x >> 1, y >> 1) for x, y in places)
-        object.__setattr__(self, "_by_zoom", by_zoom)
-
-    def __contains__(self, tile: Tile) -> bool:
-        zoom = tile.zoom + FINEST
-        if not self.coarsest <= zoom <= self.deepest:
-            return False
-        within = max(0, zoom - _REGION_ZOOM)
-        places = self.regions if within else self._by_zoom[zoom]
-        return (tile.column >> within, tile.row >> within) in places
-
-    def at(self, zoom: int) -> Iterable[Tile]:
-        place = zoom + FINEST
-        if not self.coarsest <= place <= self.deepest:
-            return []
-        across = 1 << max(0, place - _REGION_ZOOM)
-        places = self.regions if across > 1 else self._by_zoom[place]
-        return [
-            Tile.at(zoom, x * across + i, y * across + j)
-            for x, y in sorted(places)
-            for j in range(across)
-            for i in range(across)
-        ]
+    return ListedTiles(listed(), deeper=max(0, deepest - _REGION_ZOOM))
 
 
 class Unmined(Renderer):
@@ -235,7 +207,7 @@ def _layer(
         raise ValueError(f"its zooms are {coarsest} to {deepest}")
     return Layer(
         name=LAYER,
-        pyramid=Pyramid.listed(FINEST - coarsest + 1, DrawnRegions(regions, coarsest, deepest)),
+        pyramid=Pyramid.listed(FINEST - coarsest + 1, existing_tiles(regions, coarsest, deepest)),
         image_extension="jpg" if extension == "jpeg" else extension,
         addresses=addresses,
         tile_size=TILE_SIZE,

@@ -59,10 +59,8 @@ class Tile(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, name: str) -> Tile:
-        """Returns the tile of a name such as `-3_-440_216`.
-
-        Raises ValueError for any other text. The message says what a name looks like.
-        """
+        """Returns the tile of a name such as `-3_-440_216`. Raises ValueError, which says what a name looks
+        like."""
         match = _NAME.fullmatch(name)
         if match is None:
             raise ValueError(
@@ -92,12 +90,8 @@ class Tile(msgspec.Struct, frozen=True, order=True):
         return 1 << -self.zoom
 
     def children(self, factor: int = 2) -> tuple[Tile, ...]:
-        """Returns the tiles one level deeper, row by row from the upper left. `factor` of them lie along an
-        edge.
-
-        With the factor 2 that is the order of Overviewer's digits 0, 1, 2, 3. Raises ValueError for a tile of
-        zoom 0, which has no children.
-        """
+        """Returns the tiles one level deeper, row by row from the upper left, which is the order of
+        Overviewer's digits. `factor` of them lie along an edge. Raises ValueError at zoom 0."""
         if self.zoom == 0:
             raise ValueError(f"tile {self} is at the deepest level and has no children")
         zoom, left, top = self.zoom + 1, self.column * factor, self.row * factor
@@ -126,11 +120,8 @@ def least_depth(tile: Tile) -> int:
 
 
 def path_of(tile: Tile, depth: int, first_digit: int = 0) -> str:
-    """Returns the tile's path on a site of this depth, such as `/0/3/1`.
-
-    `first_digit` is 0 for Overviewer and 1 for Mapcrafter. Raises ValueError for a tile that is coarser than
-    the site's first level, or outside of its square.
-    """
+    """Returns the tile's path on a site of this depth, such as `/0/3/1`. `first_digit` is 0 for Overviewer
+    and 1 for Mapcrafter. Raises ValueError for a tile outside of the site's levels or its square."""
     level = depth + tile.zoom
     side = 1 << depth
     if level < 1 or abs(tile.x) >= side or abs(tile.y) >= side:
@@ -144,10 +135,8 @@ def path_of(tile: Tile, depth: int, first_digit: int = 0) -> str:
 
 
 def tile_at(path: str, depth: int, first_digit: int = 0) -> Tile:
-    """Returns the tile of a path such as `/0/3/1` on a site of this depth.
-
-    Raises ValueError for an empty path, for one with other digits, and for one with more digits than the
-    depth."""
+    """Returns the tile of a path such as `/0/3/1` on a site of this depth. Raises ValueError for any other
+    text, and for a path that is deeper than the site."""
     digits = path.split("/")
     quarters = [_DIGITS.find(digit) - first_digit if len(digit) == 1 else -1 for digit in digits[1:]]
     if digits[0] or not quarters or not all(0 <= quarter < 4 for quarter in quarters):
@@ -167,11 +156,8 @@ def tile_at(path: str, depth: int, first_digit: int = 0) -> Tile:
 
 @dataclass(frozen=True, slots=True)
 class TileRange:
-    """The tiles of one zoom whose centres lie in a rectangle, edges included. Raises ValueError if it is
-    empty.
-
-    The edges are themselves centres of tiles, so the number of tiles follows from the edges alone.
-    """
+    """The tiles of one zoom whose centres lie in a rectangle. Its edges are themselves centres of tiles.
+    Raises ValueError if it is empty."""
 
     zoom: int
     x_from: int
@@ -285,10 +271,9 @@ class TileRange:
 class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A rectangle of `width` x `height` tiles of one zoom around a point of the grid.
 
-    The centre need not be a tile's. A tile whose centre lies on the zone's left or upper edge belongs to the
-    zone; one whose centre lies on the right or lower edge does not. So a zone has exactly width x height
-    tiles. KedamaDiff, the first harvester of such maps, counts its zones in the same way, and its users can
-    bring them along. Raises ValueError for a zone without tiles.
+    The point need not be a tile's centre. A tile whose centre lies on the zone's left or upper edge belongs
+    to the zone; one whose centre lies on the right or lower edge does not. KedamaDiff counts its zones in the
+    same way. Raises ValueError for a zone without tiles.
     """
 
     center: tuple[int, int]
@@ -316,10 +301,7 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
     """Returns a function that says whether a tile lies below one of the tops. A top does not lie below
-    itself.
-
-    `factor` is that of the layer's pyramid. The function takes one step for each zoom that has tops.
-    """
+    itself. The function takes one step for each zoom that has tops."""
     of_zoom: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
     for zoom, x, y in tops:
         of_zoom[zoom].add((x >> 1 - zoom, y >> 1 - zoom))
@@ -355,10 +337,8 @@ def unpacked(numbers: array[int]) -> Iterator[Tile]:
 
 
 def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell]:
-    """Returns all cells that cover one of the tiles, up to the zoom `coarsest`.
-
-    A tile itself is among them only if it covers another one. `factor` is that of the layer's pyramid.
-    """
+    """Returns all cells that cover one of the tiles, up to the zoom `coarsest`. A tile itself is among them
+    only if it covers another one."""
     found: set[Cell] = set()
     for zoom, x, y in tiles:
         while zoom > coarsest:

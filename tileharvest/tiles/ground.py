@@ -42,10 +42,7 @@ class Projection:
     @classmethod
     def from_above(cls, blocks: float) -> Self:
         """Returns the projection of a picture that looks straight down, with north above and block 0 at the
-        grid's origin.
-
-        `blocks` is how many blocks a tile of zoom 0 shows along its edge.
-        """
+        grid's origin. A tile of zoom 0 shows `blocks` blocks along its edge."""
         return cls((2 / blocks, 0, 0, 0), (0, 0, -2 / blocks, 0))
 
     @property
@@ -122,11 +119,8 @@ class Ground:
         return TileRange.between(first, last)
 
     def pixels(self, zoom: int, tile_size: Size, factor: int = 2) -> tuple[int, int, int, int]:
-        """Returns left, top, right and bottom of the pixels that have part of the ground.
-
-        They are counted from the upper left corner of `tiles(zoom)`. Parts of a millionth of a pixel do not
-        count.
-        """
+        """Returns left, top, right and bottom of the pixels that have part of the ground, counted from the
+        upper left corner of `tiles(zoom)`. Parts of a millionth of a pixel do not count."""
         area, width = self.tiles(zoom, factor), _width(zoom, factor)
         whole = Ground.of(area, factor)
         across, down = (edge / width for edge in tile_size)
@@ -184,10 +178,7 @@ def shows(tile: Tile, places: Places, projection: Projection | None, factor: int
 
 def tiles_around(zoom: int, points: Iterable[tuple[float, float]], factor: int = 2) -> tuple[Tile, ...]:
     """Returns the tiles of a zoom that show some points of the grid, and the eight around each, each tile
-    once.
-
-    `factor` is that of the layer's pyramid.
-    """
+    once."""
     middles = tiles_at(zoom, points, factor)
     return tuple(dict.fromkeys(tile for middle in middles for tile in TileRange.of(middle).wider(1)))
 

@@ -66,10 +66,9 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
     """Returns the name of the image that the bytes are.
 
     `tile_size` is that of the layer, or None if it is not known. `most` is the most bytes that an image may
-    have. Raises ValueError for anything but a whole PNG, JPEG or WebP of about the tile's size. The message
-    says what the bytes are instead. An image that is too large, or has too many parts, is refused before
-    anything is decoded. In any other case every byte is read. JPEG and WebP carry no checksums, so they are
-    decoded as well.
+    have. Raises ValueError for anything but a whole PNG, JPEG or WebP of about the tile's size, and says what
+    the bytes are instead. An image that is too large, or has too many parts, is refused before anything is
+    decoded. JPEG and WebP carry no checksums, so they are decoded to see whether they are whole.
     """
     if not body:
         raise ValueError("the answer has no bytes")
@@ -84,8 +83,7 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
 
 
 def check_pixels(size: Size, tile_size: Size | None = None) -> None:
-    """Raises ValueError for an image that is too large, or too small, for a tile. This is the only place that
-    decides it."""
+    """Raises ValueError for an image that is too large, or too small, for a tile."""
     width, height = size
     if width < 1 or height < 1 or width * height > MOST_PIXELS:
         raise ValueError(f"the image has {width:,} x {height:,} pixels, and {MOST_PIXELS:,} are the most")

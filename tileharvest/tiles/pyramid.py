@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from tileharvest.tiles.grid import Tile, TileRange
 
@@ -26,29 +26,41 @@ and 16 pixels a block that is 67 million blocks, and a Minecraft world ends afte
 within it fit into the 32 bits that a database on a server has for them."""
 
 
-class Existing(Protocol):
-    """The tiles of a layer that exist, as its site says. Two objects are equal if they name the same
-    tiles."""
+@dataclass(init=False)
+class ListedTiles:
+    """The tiles of a layer that exist, as its site lists them."""
 
-    def __contains__(self, tile: Tile) -> bool: ...
+    _places: dict[int, set[tuple[int, int]]]
+    """Column and row of the listed tiles, by zoom."""
+    _deepest: int
+    _deeper: int
 
-    def at(self, zoom: int) -> Iterable[Tile]:
-        """Returns all existing tiles of a zoom, in the same order each time."""
-        ...
+    def __init__(self, tiles: Iterable[Tile] = (), deeper: int = 0) -> None:
+        """All tiles up to `deeper` levels below a tile of the deepest listed zoom exist, too. Raises
+        ValueError for more than `MOST_LISTED` tiles."""
+        self._places = {}
+        for number, tile in enumerate(tiles):
+            if number == MOST_LISTED:
+                raise ValueError(f"it lists more than {MOST_LISTED:,} tiles, which is more than can be read")
+            self._places.setdefault(tile.zoom, set()).add((tile.column, tile.row))
+        self._deepest = max(self._places, default=0)
+        self._deeper = deeper
 
-
-class ListedTiles(frozenset[Tile]):
-    """The tiles that exist, as a set. It is for renderers whose sites list them one by one, such as that of
-    the guide in `docs/renderers.md`. Raises ValueError for more than `MOST_LISTED`."""
-
-    def __new__(cls, tiles: Iterable[Tile] = ()) -> Self:
-        listed = tuple(islice(tiles, MOST_LISTED + 1))
-        if len(listed) > MOST_LISTED:
-            raise ValueError(f"it lists more than {MOST_LISTED:,} tiles, which is more than can be read")
-        return super().__new__(cls, listed)
+    def __contains__(self, tile: Tile) -> bool:
+        below, places = self._listed_above(tile.zoom)
+        return (tile.column >> below, tile.row >> below) in places
 
     def at(self, zoom: int) -> list[Tile]:
-        return sorted(tile for tile in self if tile.zoom == zoom)
+        """Returns all existing tiles of a zoom, in the same order each time."""
+        below, places = self._listed_above(zoom)
+        across = range(1 << below)
+        corners = ((column << below, row << below) for column, row in sorted(places))
+        return [Tile.at(zoom, left + i, top + j) for left, top in corners for j in across for i in across]
+
+    def _listed_above(self, zoom: int) -> tuple[int, set[tuple[int, int]]]:
+        """Returns how many levels a zoom lies below the listed one that decides, and that one's tiles."""
+        below = max(0, zoom - self._deepest)
+        return below, self._places.get(zoom - below, set()) if below <= self._deeper else set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,7 @@ class Pyramid:
     stride: int = 1
     """How far from a tile of an endless layer others are looked for, in tiles. 1 reaches the eight
     neighbours; 2 also bridges one empty place. At least 1."""
-    there: Existing | None = None
+    there: ListedTiles | None = None
     """The tiles that exist, of all zooms. The walk asks for no others. None if the site does not say."""
 
     def __post_init__(self) -> None:
@@ -105,7 +117,7 @@ class Pyramid:
         return cls(depth, factor, EVERYWHERE, seeds, stride)
 
     @classmethod
-    def listed(cls, depth: int, there: Existing) -> Self:
+    def listed(cls, depth: int, there: ListedTiles) -> Self:
         """Returns the form of a layer whose site says which tiles exist.
 
         The list is its only edge. So a known tile that the site no longer names is still asked, wherever it

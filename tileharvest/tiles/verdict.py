@@ -82,8 +82,8 @@ class HeadSupport:
     """What one harvest has learnt of a host's answers to HEAD.
 
     A host that refuses HEAD should answer 405, or 501. Some answer 403 or 404 instead. So until the host has
-    shown that its answers to HEAD can be relied on, such an answer about a tile that should exist is checked
-    by a GET. The first such tile is asked alone, so that a host which refuses HEAD does so once.
+    shown that its answers can be relied on, such an answer about a tile that should exist is checked by a
+    GET. The first such tile is asked alone, so that a host refuses HEAD once.
     """
 
     def __init__(self) -> None:
@@ -113,10 +113,8 @@ class HeadSupport:
 
 
 def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
-    """Returns the answer, or 404 if its image stands for a tile that is not there.
-
-    `blank` holds the sha1 of such images. An answer to HEAD has no bytes, and is returned as it is.
-    """
+    """Returns the answer, or 404 if it has one of the images that stand for a missing tile. `blank` holds
+    their sha1."""
     if not blank or not answer.body:
         return answer
     return Answer(404) if hashlib.sha1(answer.body, usedforsecurity=False).hexdigest() in blank else answer
@@ -149,11 +147,8 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
     """Judges the answer to a HEAD or GET for a tile that is not kept. The outcome is `ign` if the tile
-    exists.
-
-    An answer to HEAD without ETag and Last-Modified may describe what a server sends in place of missing
-    tiles. Only a GET can show it, by the bytes.
-    """
+    exists. An answer to HEAD without a validator may describe what a server sends in place of missing tiles,
+    which only the bytes can show."""
     if by_head and answer.status == OK and answer.validator == Validator():
         return "GET"
     verdict = judge_head(answer, None)
@@ -167,11 +162,8 @@ def judge_get(
     tile_size: Size | None = None,
     most_bytes: int = MOST_BYTES,
 ) -> Verdict:
-    """Judges the answer to a GET, given the tile's latest version.
-
-    `today` is the harvest's day. `tile_size` is that of the layer, or None if it is not known. `most_bytes`
-    is the most bytes that an image may have.
-    """
+    """Judges the answer to a GET, given the tile's latest version. `today` is the harvest's day; `tile_size`
+    and `most_bytes` are those of `identify`."""
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status == HTTPStatus.NOT_MODIFIED and latest is not None and not latest.gone:
@@ -191,20 +183,14 @@ def judge_get(
 
 
 def pause_before(attempt: int, base: float, retry_after: float | None) -> float:
-    """Returns the seconds to wait before an attempt. The first attempt that waits is number 2.
-
-    Attempt 2 waits for `base` seconds, and each later one twice as long as the one before. If the server asks
-    for a longer wait (`retry_after`), that counts.
-    """
+    """Returns the seconds to wait before an attempt: `base` before number 2, and twice as long before each
+    later one. If the server asks for a longer wait (`retry_after`), that counts."""
     return max(base * float(1 << (attempt - 2)), retry_after or 0.0)
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Returns the seconds that a Retry-After header asks for, at least 0.
-
-    Returns None for no header and for one that cannot be read. RFC 9110, section 10.2.3 knows two forms:
-    seconds, and a date.
-    """
+    """Returns the seconds that a Retry-After header asks for, at least 0, or None if there is none that can
+    be read. It is a number of seconds or a date (RFC 9110, section 10.2.3)."""
     if value is None:
         return None
     if value.strip().isascii() and value.strip().isdigit():

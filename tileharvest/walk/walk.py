@@ -135,11 +135,8 @@ class Walk:
         return (tile for block in self.start_blocks("") for _, tile in block.tiles())
 
     def start_on(self, ground: ChangedGround) -> tuple[Tile, ...]:
-        """Returns the tiles to ask for first if the walk keeps to a ground.
-
-        For an endless layer these are all of the ground's tiles at the top, because no tile around them may
-        lead the walk to them.
-        """
+        """Returns the tiles to ask for first if the walk keeps to a ground. For an endless layer these are
+        all of its tiles at the top, because no tile around them may lead the walk to them."""
         if not self.goes_sideways:
             return tuple(filter(ground.has, self.start()))
         return tuple(tile for tile in ground.tiles() if tile in self._ranges[self.top][0])
@@ -147,10 +144,9 @@ class Walk:
     def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles below this one to ask for next, given its outcome.
 
-        A tile that failed counts as unchanged. If the history knows the tile, or something below it
-        (`known`), the walk goes on below it. If not, the walk could go on to ask for a whole map that is not
-        there, so it stops. It never goes on below a tile above the walk's start, such as one that a person
-        has pushed.
+        A tile that failed counts as unchanged if the history knows it, or something below it (`known`). Else
+        the walk could go on to ask for a whole map that is not there. It never goes on below a tile above the
+        walk's start, such as one that a person has pushed.
         """
         is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)
         if not is_followed or not self.top <= tile.zoom < self.deepest:
@@ -189,9 +185,8 @@ class Walk:
     def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
         """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.
 
-        There are some only at the top of an endless layer, and only around a tile that is there. Land that
-        lies apart is found from a seed of its own, or because the history knows it. An unchanged tile says
-        nothing of its neighbours, so a pruned walk asks for them as well.
+        There are some only at the top of an endless layer, and only around a tile that is there. An unchanged
+        tile says nothing of its neighbours, so a pruned walk asks for them as well.
         """
         is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)
         return self.pyramid.beside(tile) if is_followed and tile.zoom == self.top else ()

@@ -13,12 +13,11 @@ COMMANDS_MODULE = "tileharvest.commands"
 
 # --- Ours: where things are ------------------------------------------------------------------------
 
+# A relative path starts at the folder of `scrapy.cfg`, or at the present folder if neither that folder nor one
+# above it has this file.
 TILEHARVEST_MAPS = os.environ.get("TILEHARVEST_MAPS", "maps.toml")
-"""The file that describes the maps. A relative path starts at the folder of `scrapy.cfg`. If neither the
-present folder nor one above it has that file, the path starts at the present folder."""
-
 TILEHARVEST_DATA = os.environ.get("TILEHARVEST_DATA", "data")
-"""The data folder, with the history and the store. A relative path starts like that of TILEHARVEST_MAPS."""
+"""The data folder, with the history and the store."""
 
 DATABASE_URL = os.environ.get("DATABASE_URL", "")
 """SQLAlchemy's address of the history. Empty means SQLite's `history.sqlite` in the data folder."""
@@ -31,7 +30,6 @@ take them. Empty means `tiles/` in the data folder."""
 
 PROMETHEUS_PORT = os.environ.get("PROMETHEUS_PORT", "")
 """The port at which a running crawl serves its metrics to Prometheus. Empty or 0 means no port."""
-
 PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
 
 # --- Ours: when a request is made ------------------------------------------------------------------
@@ -92,16 +90,15 @@ RETRY_PAUSE = 1.0
 """Seconds before the second attempt. Each further pause is twice as long: 1, 2, 4, 8."""
 
 RETRY_AFTER_LONGEST = 600.0
-"""The most seconds for which a server's `Retry-After` is obeyed. If the server asks for more, its host is
-left alone for this long and the tile fails. The next harvest asks for it again. A harvest that sleeps for
-hours would help nobody."""
+"""The most seconds for which a server's `Retry-After` is obeyed. If the server asks for more, its host rests
+for this long and the tile fails. The next harvest asks for it again."""
 
 DOWNLOAD_LOW_SPEED_LIMIT = 1000
 """The least bytes per second of an answer. 0 means that an answer may be as slow as it likes."""
 
 DOWNLOAD_LOW_SPEED_TIME = 30
-"""Seconds for which an answer may be slower than that, or silent, before it is given up. The time to connect
-has the same limit. Scrapy's DOWNLOAD_TIMEOUT limits a whole answer. With 0 here it is the only limit."""
+"""Seconds for which an answer may be slower than that, or silent. The time to connect has the same limit.
+With 0 only Scrapy's DOWNLOAD_TIMEOUT, which is for a whole answer, limits it."""
 
 PROGRESS_INTERVAL = 60.0
 """Seconds between two lines of progress if the output is not a terminal."""
@@ -112,25 +109,20 @@ DELAY: float | list[float] = 0
 """Seconds from the start of one request to the start of the next, of all workers of a map: 0.5, or [0.2, 0.8]
 for gaps that are drawn between the two. Scrapy's DOWNLOAD_DELAY also works, for each process by itself, and
 between blocks of tiles."""
-
 HOST_DELAY: float | list[float] = 0
-"""The DELAY of all maps of a host together, in the same form. Of both, the longer one counts."""
-
+"""The DELAY of all maps of a host together. Of both, the longer one counts."""
 HOST_CONCURRENCY = 0
-"""The most requests that all maps of a host together may have on the way at the same time. 0 means that
-maps.toml decides."""
+"""The most requests that all maps of a host together may have on the way. 0 means that maps.toml decides."""
 
 QUIET_HOURS: list[str] = []
 """Hours of the map's time zone in which nothing is asked, such as ["18:00-23:00"]."""
-
 QUIET_RATE = ""
 """The rate at which a site is asked even in the quiet hours, such as "10/min". Empty means not at all."""
 
 BUDGET: dict[str, object] = {}
 """The budget of one run, such as {"requests": 20000, "bytes": "500 MB", "seconds": 3600}."""
-
 DAILY_BUDGET: dict[str, object] = {}
-"""The budget of all runs of one map in a day, in the form of BUDGET."""
+"""The budget of all runs of one map in a day."""
 
 MIN_FREE = ""
 """The room that must stay free on the disk of the data folder, such as "2 GB"."""
@@ -141,15 +133,11 @@ CONTACT = os.environ.get("TILEHARVEST_CONTACT", "")
 USER_AGENTS: list[str] = []
 """User-Agents that replace USER_AGENT. Each block of tiles takes one of them at random."""
 
+# After so many failures in a row a host is only probed until it answers again.
 HOST_DOWN_AFTER = 10
-"""The number of failures in a row after which a host is only probed until it answers again."""
-
 HOST_DOWN_PAUSE = 1.0
 """Seconds before the first probe. Each further pause is twice as long."""
-
 HOST_DOWN_LONGEST_PAUSE = 60.0
-"""The most seconds between two probes."""
-
 HOST_DOWN_PATIENCE = 900.0
 """Seconds for which a host may be down before the harvest ends. It can be continued later."""
 
@@ -185,8 +173,6 @@ EXTENSIONS = {"tileharvest.extensions.prometheus.Prometheus": 500}
 
 # --- Scrapy's: closed doors ------------------------------------------------------------------------
 
+# Both run any code that is sent to them.
 REMOTE_CONTROL_ENABLED = False
-"""The remote control runs any code that is sent to it. Since Scrapy 2.19 it is on by default."""
-
 TELNETCONSOLE_ENABLED = False
-"""The telnet console also runs any code that is sent to it."""

@@ -121,10 +121,6 @@ class DrawnSite:
         """Against the law: nothing above it is touched."""
         self.rendering.replace(self._digits(path), drawn(f"{self.layer} {next(self._drawings)}"), seconds)
 
-    def redate(self, path: str, seconds: int) -> None:
-        """The same bytes."""
-        os.utime(self.file(path), (seconds, seconds))
-
     def file(self, path: str) -> Path:
         return self.rendering.file(self._digits(path))
 

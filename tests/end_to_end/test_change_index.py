@@ -17,7 +17,6 @@ from tests.end_to_end.pruned_stage import (
     the_walk,
     walked,
 )
-from tests.servers import rules
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 
@@ -93,31 +92,3 @@ def test_a_change_that_the_index_did_not_tell_of_is_found_and_the_same_harvest_r
     following = the_walk(stage.harvest(DAYS[2]))
     assert not following.is_pruned
     assert "its change index did not tell" in following.reason
-
-
-def test_an_index_that_was_wrong_is_relied_on_again_when_it_has_told_of_a_change(stage: Stage) -> None:
-    stage.files.draw_alone("120", NOON + 100 * HOUR)
-    stage.harvest(DAYS[1])
-    stage.harvest(DAYS[2])
-    stage.describe(audit=1, change_index=True)
-    assert BY_INDEX not in stage.harvest(DAYS[3])
-    stage.files.draw("013", NOON + 200 * HOUR)
-    stage.files.configure(last_rendertime=NOON + 200 * HOUR)
-    assert BY_INDEX not in stage.harvest(DAYS[4])
-    assert stage.is_up_to_date
-    assert BY_INDEX in stage.harvest(DAYS[5])
-
-
-def test_a_tile_that_has_failed_is_asked_although_the_index_tells_of_nothing(stage: Stage) -> None:
-    stage.files.configure(last_rendertime=NOON + HOUR)
-    path = stage.files.address("120")
-    stage.server.rules[path] = rules.status(500)
-    stage.files.draw("120", NOON + 100 * HOUR)
-    stage.harvest(DAYS[1], "-s", "RETRY_TIMES=0")
-    assert not stage.is_up_to_date
-    del stage.server.rules[path]
-    stage.describe(audit=0)
-    log = stage.harvest(DAYS[2])
-    assert "its change index says that 1 tile may have changed" in log
-    assert stage.is_up_to_date
-    assert {digits for _, digits in stage.asked} == {"1", "12", "120"}

@@ -95,19 +95,6 @@ def test_tiles_that_come_back_are_added_again(
         assert days_of(project, harvested_map.tile(path)) == expected
 
 
-def test_tiles_gone_and_back_on_one_day_are_where_they_were(
-    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
-) -> None:
-    """`gone` takes the place of the version of its day, and is replaced in turn."""
-    project.harvest(SMALL, TODAY, *AGAIN)
-    assert with_outcome(project, "gone") == harvested_map.tiles(branch)
-    for path, image in branch.items():
-        harvested_map.replace(path, image, NOW)
-    project.harvest(SMALL, TODAY, *AGAIN)
-    for path, image in branch.items():
-        assert days_of(project, harvested_map.tile(path)) == [(TODAY, sha1(image).hexdigest())]
-
-
 def test_tiles_below_a_missing_one_are_found_all_the_same(project: Project, harvested_map: Rendering) -> None:
     """A site in the middle of its upload: a parent is away, its children are there."""
     parent = min(some_branch(harvested_map), key=len)

@@ -70,6 +70,8 @@ def harvested(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harvested]:
 
 def test_a_forbidden_part_is_never_asked_for_and_its_tiles_fail(harvested: Harvested) -> None:
     assert harvested.reports["partly"]["counts"] == {"add": 16, "fail": 4}
+    assert harvested.partly[0].path == "/robots.txt"
+    assert {line.agent for line in harvested.partly} == {AGENT}
     asked = Counter(line.path for line in harvested.partly)
     assert asked == Counter(
         ["/robots.txt", CONFIG, *(address(path) for path in PATHS if path not in FORBIDDEN for _ in "HG")]
@@ -81,17 +83,6 @@ def test_a_forbidden_part_is_never_asked_for_and_its_tiles_fail(harvested: Harve
 def test_whoever_looks_at_what_failed_is_told_what_is_forbidden(harvested: Harvested) -> None:
     rows = json.loads(harvested.project.scrapy("failures", "partly", "--json").stdout)
     assert [(row["attempts"], row["reason"]) for row in rows] == [(0, "robots.txt forbids it")] * 4
-    *_, line = harvested.project.scrapy("failures", "partly").stdout.splitlines()
-    assert line.startswith("4 tiles forbidden by robots.txt: ")
-    assert line.endswith("write robots = false for map 'partly' in maps.toml")
-
-
-def test_robots_txt_is_asked_for_first(harvested: Harvested) -> None:
-    assert harvested.partly[0].path == "/robots.txt"
-
-
-def test_every_request_names_the_program_and_a_contact(harvested: Harvested) -> None:
-    assert {line.agent for line in harvested.partly} == {AGENT}
 
 
 def test_of_a_forbidden_map_nothing_but_robots_txt_is_asked_for(harvested: Harvested) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
@@ -96,20 +95,6 @@ def test_a_sample_keeps_to_the_concurrency_of_the_map(
     project.add_map(ANTWORLD, server.url, concurrency=2)
     assert planned(project, ANTWORLD)["asked"] == len(server.received)
     assert slow.most == 2
-
-
-def test_a_canvas_that_takes_days_is_planned(
-    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    (tmp_path / "canvas").mkdir()
-    url, size = f"{nginx(tmp_path / 'canvas').url}/{{x}}/{{y}}.png", {"tiles": [2048, 2048], "tile": 1000}
-    project.add_map("canvas", url, canvas=size, requests_per_second=40)
-    shown = project.scrapy("plan", "canvas").stdout
-    # Of 200 empty places, three might have had a tile.
-    assert re.search(r"^tiles +0 +0 +63,000$", shown, re.MULTILINE)
-    assert re.search(r"^received +0 B +0 B +unknown$", shown, re.MULTILINE)
-    assert "\\n" not in shown
-    assert re.search(r"^requests +4,200,000 +2,100,000 +8,400,000$", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

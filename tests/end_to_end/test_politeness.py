@@ -82,16 +82,6 @@ def test_a_fixed_delay_is_between_the_beginnings_of_any_two_requests(careful: Ca
     assert min(careful.gaps(20, DELAY=0.1)) == pytest.approx(0.1)
 
 
-def test_the_crawl_delay_of_robots_txt_is_kept_and_the_file_asked_for_once(
-    careful: Careful, tmp_path: Path
-) -> None:
-    (tmp_path / "site" / "robots.txt").write_text("User-agent: *\nCrawl-delay: 0.1\n")
-    assert min(careful.gaps(15)) == pytest.approx(0.1)
-    paths = [line.path for line in careful.site.log()]
-    assert paths[0] == "/robots.txt"
-    assert paths.count("/robots.txt") == 1
-
-
 def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(careful: Careful) -> None:
     project, site = careful.project, careful.site
     project.add_map("other", site.url)
@@ -168,19 +158,6 @@ def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
     rendering = Rendering(tmp_path / "site", 5)
     assert len(careful.project.versions()) == len(rendering.paths())
     assert len(asked) == len(rendering.paths()) + len(rendering.missing())
-
-
-def test_a_budget_of_bytes_is_used_up_and_exceeded_by_no_more_than_is_on_the_way(
-    careful: Careful, tmp_path: Path
-) -> None:
-    # One request is on the way at a time. Four of the largest images would be most of this small map.
-    careful.project.add_map("single", careful.site.url, concurrency=1)
-    found = careful.harvest("single", BUDGET={"bytes": "300 kB"})
-    received = sum(line.size for line in found.lines)
-    site = tmp_path / "site"
-    largest = max(file.stat().st_size for file in site.rglob("*.png"))
-    assert 300_000 <= received < 300_000 + largest
-    assert found.done.returncode == 4
 
 
 def test_a_days_budget_is_of_the_clocks_day_whatever_day_is_harvested(careful: Careful) -> None:

@@ -52,43 +52,6 @@ def test_audited_change_makes_the_same_harvest_ask_everything(stage: Stage) -> N
     assert "all of it is asked now" in warning
 
 
-def test_a_find_of_a_part_repairs_the_whole(
-    project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    """20 of 80 places are audited, and all but one of them would show it."""
-    leaves = [f"{number // 16}{number // 4 % 4}{number % 4}" for number in range(64)]
-    files = drawn_site(tmp_path / "dense", leaves[:-1])
-    stage = Stage(files, misbehaving(files.folder), project)
-    stage.describe()
-    stage.harvest(DAYS[0])
-    for path in {*leaves, *(leaf[:2] for leaf in leaves)}:
-        files.draw_alone(path, OLD)
-    log = stage.harvest(DAYS[1])
-    assert the_walk(log).is_pruned
-    assert "all of it is asked now" in log
-    assert stage.is_up_to_date
-    # The tops are asked again, and what the audit had asked: a HEAD and a GET each at most.
-    heads = [path for method, path in stage.asked if method == "HEAD"]
-    assert len(heads) <= 84 + 4 + 20
-
-
-@pytest.mark.parametrize("path", ["302", "33"], ids=["beside a tile", "with nothing below it"])
-def test_audit_finds_a_tile_that_was_added_below_an_unchanged_one(stage: Stage, path: str) -> None:
-    stage.files.draw_alone(path, OLD)
-    assert the_walk(stage.harvest(DAYS[1])).is_pruned
-    assert stage.is_up_to_date
-
-
-def test_withdrawn_proof_is_replaced_by_the_next_full_harvest_where_the_times_allow_it(stage: Stage) -> None:
-    stage.files.draw_alone("120", OLD)
-    stage.harvest(DAYS[1])
-    second = the_walk(stage.harvest(DAYS[2]))
-    assert not second.is_pruned
-    assert second.reason.startswith("not to be relied on: tile ")
-    assert second.reason.endswith(f" had changed below one that had not, found on {DAYS[1]}")
-    assert the_walk(stage.harvest(DAYS[3])).is_pruned
-
-
 def test_audit_of_zooms_that_leave_out_the_coarse_ones_comes_to_its_end(stage: Stage) -> None:
     """What is not kept has no results of which it could be told that it was asked."""
     stage.describe(audit=1, zooms=[-1, 0])
@@ -100,3 +63,12 @@ def test_audit_of_zooms_that_leave_out_the_coarse_ones_comes_to_its_end(stage: S
     stage.harvest(DAYS[3])
     added = {version.tile for version in stage.project.versions() if version.day == DAYS[3]}
     assert stage.files.tile("03") in added
+
+
+def test_a_clock_that_is_put_back_after_the_proof_hides_no_change(stage: Stage) -> None:
+    """Times are compared as they are written: an earlier one is another one."""
+    stage.describe(audit=0)
+    for path in ("013", "01", "0"):
+        stage.files.draw_alone(path, OLD)
+    assert the_walk(stage.harvest(DAYS[1])).is_pruned
+    assert stage.is_up_to_date

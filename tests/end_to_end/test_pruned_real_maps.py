@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -56,18 +55,15 @@ def most_requests(changed_and_added: int, depth: int) -> float:
     return 2.5 * changed_and_added + 8 * depth
 
 
-@pytest.fixture(scope="module", params=["head", "conditional"])
+@pytest.fixture(scope="module")
 def steps(
-    request: pytest.FixtureRequest,
-    shared_maps: Path,
-    antworld: list[Harvested],
-    tmp_path_factory: pytest.TempPathFactory,
+    shared_maps: Path, antworld: list[Harvested], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[Step]]:
     """All versions in turn, then a day on which nothing has changed."""
     folder = tmp_path_factory.mktemp("pruned")
     project, site = Project(folder), published(shared_maps, ANTWORLD, 1, folder / "site")
     with nginx(site) as server:
-        project.add_map(ANTWORLD, server.url, walk="pruned", check=request.param, **PRUNED)
+        project.add_map(ANTWORLD, server.url, walk="pruned", **PRUNED)
         found = []
         for one in antworld:
             published(shared_maps, ANTWORLD, one.version, site)
@@ -85,55 +81,15 @@ def test_every_version_leaves_the_history_and_the_images_of_a_full_harvest(
     assert [step.way.is_pruned for step in steps] == [False, True, True, True, True]
 
 
-def test_a_conditional_check_asks_for_known_tiles_once_and_never_by_head(
-    steps: list[Step], antworld: list[Harvested]
-) -> None:
-    for step, before, after in zip(steps[1:4], antworld[:3], antworld[1:], strict=True):
-        found = {
-            method: after.rendering.tiles_of_files(
-                line.path[1:] for line in step.log if line.method == method
-            )
-            for method in ("HEAD", "GET")
-        }
-        known = before.images.keys()
-        if {line.method for line in steps[4].tile_requests} == {"GET"}:
-            assert not found["HEAD"] & known
-        paths = Counter(line.path for line in step.tile_requests if line.method == "GET")
-        assert set(paths.values()) == {1}
-
-
 def test_requests_are_bounded_by_what_changed(steps: list[Step], shared_maps: Path) -> None:
     for step, happened in zip(steps[1:4], truth(shared_maps, ANTWORLD), strict=True):
         changes = sum(name.endswith(".png") for name in happened.changed | happened.added)
         assert len(step.tile_requests) <= most_requests(changes, ANTWORLD_DEPTH)
 
 
-def test_auto_walks_in_full_until_the_times_of_several_uploads_prove_the_law(
-    shared_maps: Path,
-    antworld: list[Harvested],
-    project: Project,
-    tmp_path: Path,
-    nginx: Callable[..., Nginx],
-) -> None:
-    """All of the first version was uploaded at once, so its times tell nothing."""
-    site = published(shared_maps, ANTWORLD, 2, tmp_path / "site")
-    server = nginx(site)
-    project.adopt(antworld[0].data)
-    project.add_map(ANTWORLD, server.url, **PRUNED, change_index=False)
-    second = harvested(project, server, antworld[1].day)
-    assert second.way == Walked(False, "all tiles changed within 0 seconds, as in one upload")
-    published(shared_maps, ANTWORLD, 3, site)
-    third = harvested(project, server, antworld[2].day)
-    assert third.way.is_pruned
-    assert "tiles changed after the one above it, in 3 days" in third.way.reason
-    assert (third.versions, third.stored) == (antworld[2].versions, antworld[2].stored)
-    assert len(third.log) < len(antworld[2].log) / 2
-
-
 @pytest.mark.parametrize(
     "keys",
     [
-        pytest.param({"zones": [ZONE]}, id="a zone", marks=pytest.mark.repetition),
         pytest.param({"zooms": [-4, -2]}, id="zooms that leave out the deepest"),
         pytest.param({"zooms": [-1, 0], "zones": [ZONE]}, id="deep zooms of a zone"),
     ],

@@ -127,17 +127,3 @@ def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None
     stage.site.rules[address(ABOVE)] = rules.status(500)
     assert visit(stage.project, FIRST_DAY).counts == {"add": 15, "fail": 1}
     assert [methods(stage.site, f"{ABOVE}{last}") for last in "0123"] == [[], [], [], []]
-
-
-def test_a_look_at_the_site_that_is_repeated_keeps_the_delay_and_the_budget(stage: Stage) -> None:
-    """robots.txt takes one request of the budget, and each attempt at the configuration takes one.
-
-    On a busy machine a request may come late. The next one starts only after its answer, so the second next
-    one comes at least a whole delay later.
-    """
-    stage.site.rules["/overviewerConfig.js"] = rules.first(9, rules.status(503))
-    done = visit(stage.project, FIRST_DAY, "-s", "DELAY=0.7", "-s", 'BUDGET={"requests": 4}')
-    moments = [request.time for request in stage.site.received]
-    assert (done.status, len(moments)) == (4, 4)
-    pairs = zip(moments[:2], moments[2:], strict=True)
-    assert [later - earlier >= 0.7 for earlier, later in pairs] == [True, True]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -67,21 +66,6 @@ def test_what_cannot_be_read_is_one_line_and_the_good_map_is_harvested(stage: St
     assert last == f"exit status 5, unreachable, or moved: {', '.join(SAID)}"
 
 
-def test_zooms_and_zones_that_do_not_fit_the_site_are_mistakes_too(stage: Stage) -> None:
-    url = f"{stage.site.url}/"
-    stage.project.add_map("coarse", url, zooms=[-9, -5])
-    far = {"center": [100, 100], "width": 4, "height": 4, "zoom": 0}
-    stage.project.add_map("far", url, zones=[far])
-    done = visit(stage.project, FIRST_DAY, names=("coarse", "far"))
-    assert done.status == 2
-    coarse, outside, last = sorted(done.said.splitlines())
-    assert "map 'coarse', layer 'world-day': a layer of depth 2 has the zooms -1 to 0" in coarse
-    assert "map 'far', layer 'world-day': no zone lies within a layer" in outside
-    assert outside.endswith("change its zooms or zones")
-    assert last == "exit status 2, wrong usage, or harvested by another process: coarse, far"
-    assert stage.project.kept() == {}
-
-
 def test_a_layer_that_cannot_be_is_told_and_the_others_are_added_and_harvested(stage: Stage) -> None:
     text = configuration().replace('"tilesets": [', f'"tilesets": [{WRONG_LAYER}, ')
     (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
@@ -95,11 +79,3 @@ def test_a_layer_that_cannot_be_is_told_and_the_others_are_added_and_harvested(s
     assert f"{SAID_OF_LAYER}; map 'again' was added with its other layers" in error
     assert f"layer {LAYER}: depth 2" in added.stdout
     assert added.returncode == 5
-
-
-def test_no_name_of_a_site_steers_the_terminal(stage: Stage) -> None:
-    nasty = json.dumps(f"{LAYER}\x1b[2J\u202e\nerror: forged")[1:-1]
-    text = configuration().replace(f'"path": "{LAYER}"', f'"path": "{nasty}"')
-    (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
-    added = stage.project.scrapy("add", "again", f"{stage.site.url}/", "--contact=")
-    assert f"layer {LAYER}\\x1b[2J\\u202e\\nerror: forged" in added.stdout

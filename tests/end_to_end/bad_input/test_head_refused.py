@@ -51,7 +51,7 @@ def test_a_tile_that_is_asked_by_get_instead_costs_the_budget_one_request(stage:
     assert len(stage.site.received) == 23
 
 
-@pytest.mark.parametrize("status", [403, 404, 501])
+@pytest.mark.parametrize("status", [403, 404])
 def test_a_refusal_of_head_on_a_whole_map_is_noticed_once_per_harvest(stage: Stage, status: int) -> None:
     stage.site.rule_for_all = rules.head_refused(status)
     assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
@@ -59,11 +59,3 @@ def test_a_refusal_of_head_on_a_whole_map_is_noticed_once_per_harvest(stage: Sta
     assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
     assert [request.method for request in stage.site.received].count("HEAD") == 1
     assert len(stage.site.received) == 2 + 1 + 20
-
-
-def test_tiles_that_are_not_kept_are_no_reason_to_ask_by_head_again(stage: Stage) -> None:
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", zooms=[0, 0])
-    stage.site.rule_for_all = rules.head_refused()
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 16}
-    assert [request.method for request in stage.site.received].count("HEAD") == 1

@@ -12,11 +12,8 @@ from tests.end_to_end.bad_input.small_site import (
     THIRD_DAY,
     Stage,
     publish,
-    versions,
     visit,
 )
-
-HALF = ("0", "00", "01", "02", "03", "1", "10", "11", "12", "13")
 
 
 class Recorded(NamedTuple):
@@ -59,25 +56,6 @@ def test_a_map_of_which_nothing_is_left_is_one_line_with_what_to_do(stage: Stage
     assert done.status == 5
     assert "moved" in done.error
     assert "put the right url into maps.toml" in done.error
-    assert recorded(stage) == before
-
-
-def test_half_of_the_tiles_can_be_gone(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY)
-    stage.files.remove(*HALF)
-    done = visit(stage.project, SECOND_DAY)
-    assert (done.status, done.counts) == (0, {"ign": 10, "gone": 10})
-    (first, _, _), second = versions(stage.project, "13")
-    assert (first, second[:2]) == (FIRST_DAY, (SECOND_DAY, None))
-
-
-def test_one_more_than_half_cannot(stage: Stage) -> None:
-    visit(stage.project, FIRST_DAY)
-    before = recorded(stage)
-    stage.files.remove(*HALF, "20")
-    done = visit(stage.project, SECOND_DAY)
-    assert done.status == 5
-    assert "and 9 tiles are there: the map was begun anew at its address" in done.error
     assert recorded(stage) == before
 
 

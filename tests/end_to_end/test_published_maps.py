@@ -34,11 +34,9 @@ from tests.end_to_end.real_maps import (
     publish,
 )
 from tests.renderers.unmined_exports import exported, properties, tiles_of
-from tests.servers import bluemap, dynmap
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.undertow import undertow
-from tileharvest.renderers.bluemap import LEFT_ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -99,6 +97,8 @@ def test_no_tile_is_asked_for_twice(drawn: PublishedMap, harvests: list[Harveste
     for harvested in harvests:
         asked = Counter((line.method, line.path) for line in harvested.log)
         assert set(asked.values()) == {1}
+        # BlueMap's own server answers HEAD with a body.
+        assert not drawn.asks_by_get or {method for method, _ in asked} == {"GET"}
         tiles = {path.lstrip("/") for method, path in asked if method == harvested.question}
         wanted = harvested.images.keys() | harvested.missing
         found = harvested.rendering.tiles_of_files(tiles)
@@ -235,79 +235,6 @@ def test_on_squaremaps_own_server_an_empty_answer_is_a_missing_tile(
     project.crawl("duckmap", DAY, spider="squaremap", check=False)
     found = dict.fromkeys(missing, "404") | dict.fromkeys(images, "add") | {failed: "fail"}
     assert project.outcomes() == found
-
-
-def test_bluemaps_own_server_is_asked_by_get_alone(
-    shared_maps: Path, project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    """It answers HEAD with a body, and does not tell what has changed: each image is fetched, and compared by
-    its bytes."""
-    site = publish(shared_maps, LABYRINTH, 1, tmp_path / "site")
-    server = misbehaving(site)
-    server.rule_for_all = bluemap.own_server(site)
-    project.add_map("bluemap", server.url, walk="full")
-    for day, number in ((DAY, 1), (NEXT_DAY, 2)):
-        publish(shared_maps, LABYRINTH, number, site)
-        log = project.crawl("bluemap", day, spider="bluemap").stderr
-        assert log.count(LEFT_ALONE) == 1
-        assert latest(project) == LABYRINTH.rendering(site).images()
-    assert {one.method for one in server.received} == {"GET"}
-    assert not any("/tiles/0/" in one.path for one in server.received)
-    assert set(project.outcomes().values()) == {"nMod", "upd", "404"}
-
-
-def tile_of_dynmap(site: Path, name: str) -> Path:
-    return site / "tiles/world_nether/flat/0_0" / f"{name}.png"
-
-
-def test_on_dynmaps_own_server_dates_tell_what_hashes_do_not(
-    shared_maps: Path,
-    project: Project,
-    tmp_path: Path,
-    misbehaving: Callable[[Path], Misbehaving],
-) -> None:
-    """One deepest tile is drawn anew, and those above it show the same as before.
-
-    So the hash of the coarsest of them stays, which its server sends for all of these tiles.
-    """
-    site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
-    server = misbehaving(site)
-    server.rule_for_all = dynmap.own_server(site)
-    project.add_map("dynmap", server.url, robots=False, walk="full", check="conditional")
-    project.crawl("dynmap", DAY, spider="dynmap")
-    rendering = MROZBARRY.rendering(site)
-    assert latest(project) == rendering.images()
-    server.received.clear()
-    project.crawl("dynmap", NEXT_DAY, spider="dynmap")
-    tiles = [one for one in server.received if rendering.tiles_of_files([one.path])]
-    assert {one.method for one in tiles} == {"HEAD"}
-    drawn_anew = tile_of_dynmap(site, "0_0")
-    before = dynmap.hash_of(drawn_anew)
-    drawn_anew.write_bytes(tile_of_dynmap(site, "1_0").read_bytes())
-    above = [tile_of_dynmap(site, f"{'z' * out}_0_0") for out in range(1, rendering.depth)]
-    for file in (drawn_anew, *above):
-        os.utime(file, (1_381_900_000, 1_381_900_000))
-    assert dynmap.hash_of(drawn_anew) == dynmap.hash_of(above[-1]) == before
-    project.crawl("dynmap", LATER, spider="dynmap")
-    assert latest(project) == rendering.images()
-    found = Counter(project.outcomes().values())
-    assert (found["upd"], found["nMod"]) == (1, len(above))
-
-
-def test_the_robots_txt_that_dynmap_brings_ends_the_harvest_and_tells_what_to_allow(
-    shared_maps: Path, project: Project, tmp_path: Path
-) -> None:
-    site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
-    with nginx(site) as server:
-        added = project.scrapy("add", "mine", server.url, "--contact", "me@example.net")
-        refused = project.crawl("mine", DAY, spider="dynmap", check=False)
-        asked = MROZBARRY.rendering(site).tiles_of_files(line.path for line in server.log())
-    assert "a map of Dynmap\n" in added.stdout
-    assert "next:" not in added.stdout
-    assert "ask the owner to allow /tiles/world_nether/flat/ to TileHarvest" in added.stderr
-    assert refused.returncode == 5
-    assert "robots.txt forbids layer 'world_nether/flat', and no tile was asked for" in refused.stderr
-    assert not asked
 
 
 def test_with_the_owners_permission_a_map_is_added_whose_configuration_is_forbidden(

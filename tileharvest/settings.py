@@ -13,8 +13,8 @@ COMMANDS_MODULE = "tileharvest.commands"
 
 # --- Ours: where things are ------------------------------------------------------------------------
 
-# A relative path starts at the folder of `scrapy.cfg`, or at the present folder if neither that folder nor one
-# above it has this file.
+# A relative path starts at the folder of `scrapy.cfg`. If neither the present folder nor one above it has
+# that file, the path starts at the present folder.
 TILEHARVEST_MAPS = os.environ.get("TILEHARVEST_MAPS", "maps.toml")
 TILEHARVEST_DATA = os.environ.get("TILEHARVEST_DATA", "data")
 """The data folder, with the history and the store."""

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
 """Chromium without the windows of a desktop. It needs two thirds of the processor's time."""
 PAGE_FOLDER: Final = Path(__file__).resolve().parents[2] / "tileharvest" / "viewer" / "page"
+REPORT: Final = pytest.StashKey[bool]()
+"""Whether the test failed, in the stash of its item."""
 _ARGUMENTS: Final = (
     "--no-sandbox",  # Tests in containers run as root.
     "--disable-gpu",
@@ -38,63 +40,21 @@ _ARGUMENTS: Final = (
 )
 
 
-class HeldBrowser:
-    """A browser that is started when it is first asked for, and again after it was closed."""
-
-    def __init__(self) -> None:
-        self._opened: Browser | None = None
-        self._stack = ExitStack()
-
-    def opened(self) -> Browser:
-        if self._opened is None:
-            expect.set_options(timeout=PATIENCE)
-            chromium = self._stack.enter_context(sync_playwright()).chromium
-            self._opened = chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
-            self._stack.callback(self._opened.close)
-        return self._opened
-
-    def close(self) -> None:
-        """Closing twice is harmless."""
-        self._opened = None
-        self._stack.close()
-
-
-_HELD: Final = pytest.StashKey[HeldBrowser]()
-REPORT: Final = pytest.StashKey[bool]()
-"""Whether the test failed, in the stash of its item."""
-
-
-@pytest.fixture(scope="session")
-def held_browser(request: pytest.FixtureRequest) -> Iterator[HeldBrowser]:
-    held = request.session.stash[_HELD] = HeldBrowser()
-    yield held
-    held.close()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(
-    item: pytest.Item, nextitem: pytest.Item | None
-) -> Generator[None, object, object]:
-    """Close the browser before tests elsewhere begin.
-
-    While it is open, Playwright's event loop counts as running in this thread, and tests that start one of
-    their own would fail. So do tests here; let a server have a thread or a process of its own.
-    """
-    try:
-        return (yield)
-    finally:
-        held = item.session.stash.get(_HELD, None)
-        if held is not None and (nextitem is None or nextitem.path.parent != item.path.parent):
-            held.close()
-
-
-@pytest.fixture(scope="module")
-def browser(held_browser: HeldBrowser) -> Browser:
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
     """One for all modules that follow each other: what it remembers is in contexts, of which each window has
-    its own."""
+    its own.
+
+    It is closed before tests elsewhere begin. While it is open, Playwright's event loop counts as running in
+    this thread, and tests that start one of their own would fail.
+    """
     if not CHROMIUM.exists():
         pytest.fail(f"{CHROMIUM} is missing: `make test` installs Debian's package {CHROMIUM.name}")
-    return held_browser.opened()
+    expect.set_options(timeout=PATIENCE)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=_ARGUMENTS)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture
@@ -169,6 +129,12 @@ def new_screen(open_page: Callable[..., Page], viewer: Viewer) -> Callable[..., 
 def screen(new_screen: Callable[..., Screen]) -> Screen:
     """The viewer on a desk, not opened yet."""
     return new_screen()
+
+
+@pytest.fixture(params=[{**DESK, "color_scheme": "dark"}, PHONE], ids=["desk", "phone"])
+def each_screen(request: pytest.FixtureRequest, new_screen: Callable[..., Screen]) -> Screen:
+    """The viewer on a desk and on a telephone, not opened yet."""
+    return new_screen(**request.param)
 
 
 @pytest.fixture

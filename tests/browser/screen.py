@@ -8,13 +8,13 @@ import time
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from PIL import Image, ImageChops
 from playwright.sync_api import expect
 
-from tests.browser.overviewer import TILE_SIZE, place_at
 from tests.browser.windows import PATIENCE
+from tileharvest.renderers.overviewer import projection_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from tests.browser.viewed_maps import Viewer
     from tests.end_to_end.project import LayerTile
 
-DEPTH: Final = 7
-"""antworld's number of zoom levels."""
+TILE_SIZE: Final = 384
 BEHIND: Final = (0x1A, 0x1A, 0x1A)
 """antworld's own background colour."""
 
@@ -43,16 +42,17 @@ class Spot:
         """At the tile's own zoom."""
         return cls(tile.x, tile.y, tile.zoom)
 
-    @property
-    def look(self) -> dict[str, str]:
-        """What an address says to have this in the middle of the map."""
-        x, z = place_at(*self.fractions, DEPTH)
-        return {"x": f"{x:g}", "z": f"{z:g}", "zoom": str(self.zoom)}
+    @classmethod
+    def of_block(cls, x: float, z: float, zoom: float = 0, above: int = 0) -> Spot:
+        """Where Overviewer draws a block at height 64, or so many blocks above that."""
+        left, up = projection_of(TILE_SIZE, 0).point_of(x + 0.5, z + 0.5)
+        return cls(left, up + above / 16, zoom)
 
     @property
-    def fractions(self) -> tuple[float, float]:
-        """Of the whole map, from its left and its top edge, at `DEPTH`."""
-        return 0.5 + self.x / 2 ** (DEPTH + 1), 0.5 - self.y / 2 ** (DEPTH + 1)
+    def look(self) -> dict[str, str]:
+        """What an address says to have this in the middle of the map: whole numbers are middles of blocks."""
+        x, z = projection_of(TILE_SIZE, 0).place_at(self.x, self.y)
+        return {"x": f"{x - 0.5:g}", "z": f"{z - 0.5:g}", "zoom": str(self.zoom)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,7 @@ class Screen:
         """Open an address, whatever page it leads to."""
         if self.page.url != "about:blank":
             self.page.goto("about:blank")
-        slash = "" if self.viewer.url.endswith("index.html") else "/"
-        self.page.goto(f"{self.viewer.url}{slash}{hash}")
+        self.page.goto(f"{self.viewer.url}{'' if self.viewer.url.endswith('.html') else '/'}{hash}")
 
     def await_map(self) -> None:
         """Wait until every square of the map is filled and nothing moves or fades any more.
@@ -123,8 +122,7 @@ class Screen:
 
     def look(self) -> dict[str, str]:
         """What the address says now."""
-        pairs = self.page.evaluate("[...new URLSearchParams(location.hash.slice(1))]")
-        return dict(pairs)
+        return dict(parse_qsl(self.page.evaluate("location.hash.slice(1)")))
 
     def part(self, id: str) -> Locator:  # noqa: A002 - its name in documents
         return self.page.locator(f"#{id}")
@@ -150,14 +148,29 @@ class Screen:
         self.part("modes").get_by_text(name, exact=True).click()
         self.await_map()
 
-    def drag(self, start: tuple[int, int], end: tuple[int, int]) -> None:
-        """Pull the map."""
-        self.page.mouse.move(*start)
-        self.page.mouse.down()
-        self.page.mouse.move((start[0] + end[0]) // 2, (start[1] + end[1]) // 2)
-        self.page.mouse.move(*end)
-        self.page.mouse.up()
-        self.await_map()
+    @property
+    def is_phone(self) -> bool:
+        """Whether fingers do what the mouse does elsewhere."""
+        return (self.page.viewport_size or {"width": 0})["width"] < 500
+
+    def touch(self, x: float, y: float) -> None:
+        """Click there, or tap with a finger."""
+        (self.page.touchscreen.tap if self.is_phone else self.page.mouse.click)(x, y)
+
+    def pull(self, *points: tuple[float, float]) -> None:
+        """Pull what is at the first point over the others, with the mouse or a finger."""
+        if self.is_phone:
+            move_fingers(self.page, *([point] for point in points))
+        else:
+            self.page.mouse.move(*points[0])
+            self.page.mouse.down()
+            for point in points[1:]:
+                self.page.mouse.move(*point)
+            self.page.mouse.up()
+
+    def heat_at(self, x: float, y: float) -> str:
+        """The colour that is drawn over a point of the page; empty where nothing is."""
+        return str(self.page.evaluate(_HEAT_AT, [x, y]))
 
     def squares(self, pane: str = "pictures", map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
         """All tiles of a pane that are there, seen or not."""
@@ -216,11 +229,13 @@ def eventually(check: Callable[[], None]) -> None:
         time.sleep(0.05)
 
 
-def open_tables(page: Page) -> None:
-    """Open the harvests of each map, once the page of harvests is there."""
-    expect(page.locator(".all-harvests").first).to_be_visible()
-    page.locator(".all-harvests").evaluate_all("all => { for (const one of all) one.open = true; }")
-    expect(page.get_by_role("table").first).to_be_visible()
+def open_harvests(screen: Screen) -> None:
+    """Open the page of harvests, and on it those of each map."""
+    screen.open_hash("#harvests")
+    tables = screen.page.locator(".all-harvests")
+    expect(tables.first).to_be_visible()
+    tables.evaluate_all("all => { for (const one of all) one.open = true; }")
+    expect(screen.page.get_by_role("table").first).to_be_visible()
 
 
 def await_refusal(screen: Screen, words: str) -> None:
@@ -301,3 +316,15 @@ _SQUARES: Final = """(selector) => [...document.querySelectorAll(selector)].map(
   const { left, top, width, height } = square.getBoundingClientRect();
   return { left, top, width, height, source: square.querySelector("img")?.src ?? "" };
 })"""
+
+_HEAT_AT: Final = """([x, y]) => {
+  for (const canvas of document.querySelectorAll("#map .leaflet-heat-pane canvas")) {
+    const { left, top, right, bottom, width } = canvas.getBoundingClientRect();
+    if (x < left || x >= right || y < top || y >= bottom) continue;
+    const scale = canvas.width / width;
+    const [red, green, blue, opacity] =
+      canvas.getContext("2d").getImageData((x - left) * scale, (y - top) * scale, 1, 1).data;
+    return opacity === 0 ? "" : `${red} ${green} ${blue}`;
+  }
+  return "";
+}"""

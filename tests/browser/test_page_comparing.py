@@ -43,13 +43,9 @@ def test_a_swipe_has_the_older_day_left_of_a_border_that_follows_the_pointer(
     expect_border(screen, published_days, 640)
     expect(screen.part("left-day")).to_have_text("Feb 16, 2021")
     expect(screen.part("right-day")).to_have_text("May 12, 2021")
-    mouse = screen.page.mouse
     for start, end in ((640, 540), (540, 750)):
-        mouse.move(start, 400)
-        mouse.down()
-        mouse.move(end, 420, steps=3)
-        mouse.up()
-        mouse.move(100, 300)  # Without the button it leads nothing.
+        screen.pull((start, 400), (end - 1, 410), (end, 420))
+        screen.page.mouse.move(100, 300)  # Without the button it leads nothing.
         expect_border(screen, published_days, end)
     border = screen.page.get_by_role("slider", name="Border between the two days")
     for key, value in (("Home", "0"), ("ArrowRight", "2"), ("ArrowLeft", "0"), ("End", "100")):
@@ -67,7 +63,8 @@ def test_side_by_side_both_days_are_shown_at_the_same_place_also_when_one_is_pul
         assert apart(seen, as_shown(published_days.image(COAST, day))) <= 2
     middle = MIDDLE
     for start in (300, 900):
-        screen.drag((start, 300), (start + 64, 340))
+        screen.pull((start, 300), (start + 32, 320), (start + 64, 340))
+        screen.await_map()
         middle = Spot(middle.x - 64 / 192, middle.y + 40 / 192)
         for map, day in (("map", OLD), ("second-map", NEW)):  # noqa: A001
             assert screen.square(COAST, middle, map=map).name == published_days.name(COAST, day)

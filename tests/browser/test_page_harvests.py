@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, open_tables
+from tests.browser.screen import Screen, open_harvests
 from tests.browser.viewed_maps import NEVER, serving
 from tests.end_to_end.project import Project
 
@@ -49,16 +49,12 @@ def column(table: Locator, head: str) -> list[str]:
 def test_there_is_a_row_for_each_harvest_newest_first_and_it_keeps_the_focus(screen: Screen) -> None:
     told = screen.viewer.project.harvests("antworld")[::-1]
     screen.page.clock.install()
-    screen.open_hash("#harvests")
-    open_tables(screen.page)
+    open_harvests(screen)
     table = section(screen.page, "antworld").get_by_role("table")
     assert column(table, "Depth") == [str(harvest["depth"]["world-lighting"]) for harvest in told]
     assert column(table, "Requests") == [f"{harvest['requests']:,}" for harvest in told]
     assert column(table, "Failed") == [str(harvest["counts"].get("fail", 0)) for harvest in told]
     assert column(table, "End") == [harvest["reason"] for harvest in told]
-    units = {"B": 1, "kB": 1e3, "MB": 1e6}
-    sizes = [float(number) * units[unit] for number, unit in map(str.split, column(table, "Received"))]
-    assert sizes == pytest.approx([harvest["received_bytes"] for harvest in told], rel=0.1)
     # Those who do not see the bar of outcomes hear its counts, and its legend has the history's own words.
     for bar, harvest in zip(table.get_by_role("img").all(), told, strict=True):
         counts = {f"{count} {WORDS[outcome]}" for outcome, count in harvest["counts"].items() if count}
@@ -143,8 +139,6 @@ def test_of_a_thousand_maps_one_is_found_by_its_name_or_its_note(page: Page, tmp
         expect(field).to_be_focused()
         field.fill("NOTE 12X")
         expect(page.get_by_role("heading", level=2)).to_have_text(["map-12"])
-        field.fill("nowhere")
-        expect(page.get_by_role("status")).to_have_text("No map has that in its name or note.")
         field.fill("map-42")
         page.get_by_role("link", name="map-42", exact=True).click()
         # And on the page of a map, where so long a list would not help.

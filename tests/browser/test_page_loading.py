@@ -174,7 +174,6 @@ def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> N
         ("lens.js", "#lens-switch", "#lens-switch", "#lens-day:not(:empty)"),
         ("difference.js", "[value=difference] + span", "[value=one] + span", "#stage[data-mode=difference]"),
         ("calendar.js", "#calendar-switch", "", "#calendar"),
-        ("story.js", ".leaflet-container", "", "#panel"),
     ],
 )
 def test_a_part_that_cannot_be_loaded_says_so_on_the_screen_and_is_asked_for_again(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.screen import Screen, Spot, move_fingers, open_tables
+from tests.browser.screen import Screen, Spot, move_fingers, open_harvests
 from tests.browser.viewed_maps import COAST, DAYS
 
 if TYPE_CHECKING:
@@ -32,18 +32,12 @@ def open_calendar(phone: Screen) -> None:
     expect(phone.part("calendar")).to_be_visible()
 
 
-def open_harvests(phone: Screen) -> None:
-    phone.open_hash("#harvests")
-    open_tables(phone.page)
-
-
 @pytest.mark.parametrize("part", [open_one_day, open_heat, open_calendar, open_harvests])
 def test_a_part_of_the_page_fits_the_screen_and_every_control_can_be_touched(
     part: Callable[[Screen], None], phone: Screen
 ) -> None:
     part(phone)
     assert phone.page.evaluate("document.documentElement.scrollWidth") == WIDTH
-    assert phone.page.evaluate(_TOO_WIDE) == []
     if part is not open_harvests:
         assert phone.page.evaluate("document.documentElement.scrollHeight") <= HEIGHT
     if part is open_one_day:
@@ -77,24 +71,6 @@ def test_a_finger_pulls_the_slider_and_the_map(phone: Screen) -> None:
     move_fingers(phone.page, *([point] for point in points))
     phone.expect_day(DAYS[0])
 
-
-_TOO_WIDE: Final = """() => {
-  const scrolled = (element) => {
-    for (let above = element.parentElement; above; above = above.parentElement) {
-      if (above.matches(".leaflet-map-pane")) return true;
-      if (["auto", "scroll"].includes(getComputedStyle(above).overflowX)) return true;
-    }
-    return false;
-  };
-  return [...document.body.querySelectorAll("*")]
-    .filter((element) => element.checkVisibility() && !element.closest("svg *, .unseen"))
-    .filter((element) => !scrolled(element))
-    .filter((element) => {
-      const { left, right, width } = element.getBoundingClientRect();
-      return width > 0 && (left < -0.5 || right > innerWidth + 0.5);
-    })
-    .map((element) => element.outerHTML.slice(0, 80));
-}"""
 
 _OUT_OF_REACH: Final = """() => {
   const panel = document.getElementById("panel");

@@ -1,4 +1,4 @@
-"""The panels beside the map: what is new, the story of a tile, the story of some pixels, and heat."""
+"""The panels beside the map: what is new, the story of a tile, the story of some pixels, areas, and heat."""
 
 from __future__ import annotations
 
@@ -9,33 +9,45 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.overviewer import drawn_at
-from tests.browser.screen import DEPTH, Screen, Spot, in_words
-from tests.browser.viewed_maps import COAST, DAYS, SHORE, around, tile
+from tests.browser.screen import Screen, Spot, in_words
+from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, GROWING, SHORE, around, tile
 from tests.end_to_end.real_maps import ANTWORLD
+from tests.viewer.building import FIRST as BEGUN
+from tests.viewer.building import MAP
+from tests.viewer.building import SECOND as TURNED
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
-    from tests.browser.screen import Screen
-    from tests.browser.viewed_maps import PublishedDays
+    from tests.browser.viewed_maps import PublishedDays, Viewer
     from tests.end_to_end.project import LayerTile
 
-HERE = Spot.middle_of(COAST)
-
-
-@pytest.fixture
-def open_coast(screen: Screen) -> Screen:
-    screen.open(HERE, map=ANTWORLD, day=DAYS[3])
-    return screen
+HERE: Final = Spot.middle_of(COAST)
+FIRST, SECOND, THIRD, LAST = DAYS
+EVER: Final = f"{FIRST}..{LAST}"
 
 
 def panel(screen: Screen) -> Locator:
     return screen.page.get_by_role("complementary")
 
 
+def test_what_is_new_is_shown_with_pictures_and_leads_to_its_two_days(each_screen: Screen) -> None:
+    """As they were published: 15 tiles changed on the last day, and 12 came into being."""
+    screen = each_screen
+    screen.open(HERE, map=ANTWORLD, day=LAST)
+    screen.part("events-switch").click()
+    events = screen.page.locator(".events li")
+    expect(events).to_have_count(2)
+    expect(events.nth(0)).to_contain_text("15 tiles changed around X ")
+    expect(events.nth(1)).to_contain_text("12 new tiles around X ")
+    expect(events.nth(0).locator("img")).to_have_js_property("naturalWidth", 680)
+    expect(panel(screen).locator("a[href*='events.atom']")).to_have_attribute("href", re.compile("layer="))
+    events.nth(0).locator("a").click()
+    screen.await_look(day=LAST, mode="swipe", **{"with": THIRD})
+
+
 def test_what_is_new_has_an_address_of_its_own(screen: Screen) -> None:
-    screen.open(map=ANTWORLD, new="day", day=DAYS[1])
+    screen.open(map=ANTWORLD, new="day", day=SECOND)
     expect(panel(screen).get_by_role("heading", name="What is new")).to_be_visible()
     expect(panel(screen).get_by_label("Period")).to_have_value("day")
     panel(screen).get_by_label("Period").select_option("month")
@@ -46,18 +58,17 @@ def test_what_is_new_has_an_address_of_its_own(screen: Screen) -> None:
     screen.page.get_by_role("button", name="What is new").click()
     screen.await_look(new="month")
     # A link to the map alone shows the map alone.
-    screen.page.evaluate("(hash) => { location.hash = hash; }", f"#map={ANTWORLD}&day={DAYS[3]}")
+    screen.page.evaluate("(hash) => { location.hash = hash; }", f"#map={ANTWORLD}&day={LAST}")
     expect(panel(screen)).to_be_hidden()
 
 
-def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None:
-    screen = open_coast
-    screen.page.get_by_role("button", name="What is new").click()
+def test_the_period_and_the_view_choose_what_is_shown(screen: Screen) -> None:
+    screen.open(HERE, map=ANTWORLD, day=LAST, new="month")
     events = panel(screen).locator(".events li")
     panel(screen).get_by_label("only in view").check()
     expect(events).to_have_count(1)
     panel(screen).get_by_label("Period").select_option("day")
-    screen.choose_day(DAYS[2])
+    screen.choose_day(THIRD)
     # What grew on that day lies elsewhere.
     expect(panel(screen)).to_contain_text("Nothing changed in this time.")
     panel(screen).get_by_label("only in view").uncheck()
@@ -65,13 +76,35 @@ def test_the_period_and_the_view_choose_what_is_told(open_coast: Screen) -> None
     expect(events).to_contain_text("55 new tiles")
 
 
-def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
-    screen = open_coast
-    x, z = (round(float(value)) for value in (screen.look()["x"], screen.look()["z"]))
+def test_a_rectangle_that_is_drawn_shows_when_its_pixels_changed(each_screen: Screen) -> None:
+    """The coast was transparent at first, land came on the second day, and sea on the last."""
+    screen = each_screen
+    screen.open(HERE, map=ANTWORLD, day=LAST)
+    screen.part("pixels-switch").click()
+    expect(screen.page.locator("#map.asking")).to_be_visible()
+    screen.await_map()
+    x, y = screen.point(HERE.x, HERE.y, HERE)
+    # Above what lies behind the panel, in the middle tile. From its lower corner, as a finger that comes down
+    # beside the buttons of the zoom is taken for one on them.
+    screen.pull((x + 30, y - 60), (x - 60, y - 120), (x - 150, y - 180))
+    since = f"It has looked as it does today since {in_words(LAST)}."
+    expect(panel(screen)).to_contain_text(since)
+    chapters = panel(screen).locator(".story li")
+    expect(chapters.locator("strong")).to_have_text([in_words(LAST), in_words(SECOND)])
+    expect(chapters.last).to_contain_text("first appeared")
+    chapters.last.scroll_into_view_if_needed()
+    expect(chapters.last.locator("img")).to_have_js_property("naturalWidth", 180)
+    panel(screen).get_by_text("Watch this area").click()
+    command = re.compile(r'^tileharvest areas antworld add "my area" \d+,-?\d+ \d+,-?\d+$')
+    expect(panel(screen).locator("code")).to_have_text(command)
+    chapters.first.get_by_role("button").last.click()
+    screen.await_look(day=LAST, mode="swipe", **{"with": THIRD})
+
+
+def test_two_corners_can_be_written_instead(screen: Screen) -> None:
+    screen.open(HERE, map=ANTWORLD, day=LAST)
+    x, z = (round(float(value)) for value in (HERE.look["x"], HERE.look["z"]))
     screen.page.get_by_role("button", name="When did this change?").click()
-    panel(screen).get_by_label("One corner").fill("here")
-    panel(screen).get_by_role("button", name="Find out").click()
-    expect(panel(screen).locator(".story")).to_have_count(0)
     panel(screen).get_by_label("One corner").fill(f"{x - 4} {z - 4}")
     panel(screen).get_by_label("The other corner").fill(f"{x + 3}, {z + 3}")
     with screen.page.expect_request("**/pixels?*") as asked:
@@ -86,70 +119,67 @@ def test_two_corners_can_be_written_instead(open_coast: Screen) -> None:
 
 def open_story(screen: Screen, tile: LayerTile, aside: float = 0.3) -> Locator:
     """Click on a tile that is in view; gives its versions."""
-    x, y = screen.point(tile.x + aside, tile.y, HERE)
-    screen.page.mouse.click(x, y)
+    screen.touch(*screen.point(tile.x + aside, tile.y, HERE))
     expect(panel(screen)).to_contain_text(f"Tile {tile.zoom}_{tile.x}_{tile.y}")
     return panel(screen).get_by_role("listitem")
 
 
-def test_a_click_tells_the_versions_of_a_tile_and_each_is_compared_with_the_one_before(
-    open_coast: Screen, published_days: PublishedDays
+def test_a_click_shows_the_versions_of_a_tile_and_each_is_compared_with_the_one_before(
+    screen: Screen, published_days: PublishedDays
 ) -> None:
-    screen = open_coast
+    screen.open(HERE, map=ANTWORLD, day=LAST)
     versions = open_story(screen, SHORE)
     days = published_days.days_of(SHORE)
-    assert len(days) == 3
     expect(versions.locator("strong")).to_have_text([in_words(day) for day in reversed(days)])
     versions.first.get_by_role("button", name="Compare with previous").click()
-    screen.await_look(mode="swipe", day=DAYS[3], **{"with": DAYS[1]})
+    screen.await_look(mode="swipe", day=LAST, **{"with": SECOND})
     squares = [screen.square(SHORE, HERE, pane) for pane in ("other", "pictures")]
-    assert [each.name for each in squares] == [published_days.name(SHORE, day) for day in (DAYS[1], DAYS[3])]
-    beside = COAST._replace(x=COAST.x - 4)
-    assert published_days.days_of(beside) == []
+    assert [each.name for each in squares] == [published_days.name(SHORE, day) for day in (SECOND, LAST)]
     screen.open(HERE, map=ANTWORLD)
-    expect(open_story(screen, beside, 0.8)).to_have_count(0)
+    expect(open_story(screen, COAST._replace(x=COAST.x - 4), 0.8)).to_have_count(0)
     expect(panel(screen)).to_contain_text("Nothing was ever recorded here.")
 
 
-EVER: Final = f"{DAYS[0]}..{DAYS[3]}"
+def test_a_story_goes_back_to_before_the_map_grew(each_screen: Screen) -> None:
+    """The tile came with the growth; what is drawn on it had been there, and the map shows it on that day."""
+    screen, coarsest = each_screen, tile(-5, 32, 32)
+    middle = Spot.middle_of(coarsest)
+    screen.open(middle, map=GROWING, day=BEFORE_GROWTH)
+    assert "/composed/" in screen.square(coarsest, middle).source
+    screen.touch(*screen.point(coarsest.x, coarsest.y, middle))
+    expect(screen.part("panel-title")).to_contain_text(re.compile(r"X -?\d+"))
+    expect(screen.page.locator("#map .point-mark")).to_have_count(1)
+    chapters = panel(screen).get_by_role("listitem")
+    expect(chapters.locator("strong")).to_have_text([in_words(AFTER_GROWTH), in_words(BEFORE_GROWTH)])
+    expect(chapters.locator(".share")).to_have_text([re.compile(r"[\d.]+ % changed"), "first version"])
+    chapters.last.get_by_role("img").scroll_into_view_if_needed()
+    expect(chapters.last.get_by_role("img")).to_have_js_property("naturalWidth", 384)
 
 
-def changes_between(days: PublishedDays, tile: LayerTile, heat: str) -> int:
-    """On how many days after the first of the two, and until the second, a tile changed."""
-    after, until = heat.split("..")
-    return sum(after < day <= until for day in days.days_of(tile))
-
-
-def colours(screen: Screen, middle: Spot, tiles: list[LayerTile]) -> dict[LayerTile, str]:
-    """What is drawn over the middle of each tile; empty where nothing is."""
-    found: dict[LayerTile, str] = {}
-    for each in tiles:
-        x, y = screen.point(each.x, each.y, middle)
-        found[each] = screen.page.evaluate(_COLOUR_AT, [x, y])
-    return found
+def changes_between(days: PublishedDays, tile: LayerTile) -> int:
+    """On how many days after the first a tile changed."""
+    return len([day for day in days.days_of(tile) if day > FIRST])
 
 
 def test_tiles_are_coloured_by_the_days_on_which_they_changed_while_the_heat_is_switched_on(
-    open_coast: Screen, published_days: PublishedDays
+    screen: Screen, published_days: PublishedDays
 ) -> None:
     """Those that changed on as many days have one colour, which no others have; the rest has none."""
-    screen, tiles = open_coast, around(COAST)
-    switch = screen.page.get_by_role("button", name="Heat map")
-    expect(switch).to_have_attribute("aria-pressed", "false")
+    screen.open(HERE, map=ANTWORLD, day=LAST)
+    switch, tiles = screen.page.get_by_role("button", name="Heat map"), around(COAST)
     switch.click()
     expect(switch).to_have_attribute("aria-pressed", "true")
-    expect(screen.page.get_by_label("From", exact=True)).to_have_value(DAYS[0])
-    expect(screen.page.get_by_label("To", exact=True)).to_have_value(DAYS[3])
+    expect(screen.page.get_by_label("From", exact=True)).to_have_value(FIRST)
+    expect(screen.page.get_by_label("To", exact=True)).to_have_value(LAST)
     screen.await_map()
-    counts = {each: changes_between(published_days, each, EVER) for each in tiles}
-    found = colours(screen, HERE, tiles)
+    found = {each: screen.heat_at(*screen.point(each.x, each.y, HERE)) for each in tiles}
+    counts = {each: changes_between(published_days, each) for each in tiles}
     assert {each for each in tiles if found[each]} == {each for each in tiles if counts[each]}
     pairs = {(counts[each], found[each]) for each in tiles}
     assert len(pairs) == len(set(counts.values())) == len(set(found.values())) > 1
     switch.click()
     expect(panel(screen)).to_be_hidden()
-    screen.await_map()
-    assert set(colours(screen, HERE, tiles).values()) == {""}
+    expect(screen.page.locator("#map .leaflet-heat-pane canvas")).to_have_count(0)
 
 
 def test_places_that_changed_are_links_that_show_them_before_and_after(
@@ -160,25 +190,17 @@ def test_places_that_changed_are_links_that_show_them_before_and_after(
     said = re.fullmatch(r"X (-?\d+), Z (-?\d+): changed on (\d+) days?", link.inner_text())
     assert said is not None
     link.click()
-    screen.await_look(x=said[1], z=said[2], mode="swipe", day=DAYS[3], **{"with": DAYS[0]})
+    screen.await_look(x=said[1], z=said[2], mode="swipe", day=LAST, **{"with": FIRST})
     assert "heat" not in screen.look()
-    left, up = grid_at(float(said[1]), float(said[2]))
-    there = tile(0, int(left // 2 * 2 + 1), int(up // 2 * 2 + 1))
-    assert changes_between(published_days, there, EVER) == int(said[3])
-    middle = Spot(left, up, zoom=float(screen.look()["zoom"]))
-    assert screen.square(there, middle).name == published_days.name(there, DAYS[3])
-    assert screen.square(there, middle, "other").name == (published_days.name(there, DAYS[0]) or "")
+    middle = Spot.of_block(float(said[1]), float(said[2]), float(screen.look()["zoom"]))
+    there = tile(0, int(middle.x // 2 * 2 + 1), int(middle.y // 2 * 2 + 1))
+    assert changes_between(published_days, there) == int(said[3])
+    assert screen.square(there, middle).name == published_days.name(there, LAST)
+    assert screen.square(there, middle, "other").name == (published_days.name(there, FIRST) or "")
 
 
-def grid_at(x: float, z: float) -> tuple[float, float]:
-    """The point of the grid where Overviewer draws a block."""
-    left, top = drawn_at(x, 64, z, DEPTH)
-    return (left - 0.5) * 2 ** (DEPTH + 1), (0.5 - top) * 2 ** (DEPTH + 1)
-
-
-@pytest.mark.parametrize("device", ["screen", "phone"])
-def test_a_panel_lies_beside_the_map_and_its_day(device: str, request: pytest.FixtureRequest) -> None:
-    screen: Screen = request.getfixturevalue(device)
+def test_a_panel_lies_beside_the_map_and_its_day(each_screen: Screen) -> None:
+    screen = each_screen
     screen.open(HERE, map=ANTWORLD)
     screen.part("events-switch").click()
     left, top, width, height = screen.box("panel")
@@ -189,20 +211,28 @@ def test_a_panel_lies_beside_the_map_and_its_day(device: str, request: pytest.Fi
 
 
 def test_before_the_first_area_its_page_says_how_to_add_one(screen: Screen) -> None:
-    screen.open(HERE, map=ANTWORLD)
-    screen.page.get_by_role("link", name="Areas").click()
+    screen.open_hash("#areas")
     expect(screen.part("areas-page")).to_contain_text("No area has a name yet")
     expect(screen.page.locator("#areas-page pre")).to_contain_text("tileharvest areas NAME add")
 
 
-_COLOUR_AT: Final = """([x, y]) => {
-  for (const canvas of document.querySelectorAll("#map .leaflet-heat-pane canvas")) {
-    const { left, top, right, bottom, width } = canvas.getBoundingClientRect();
-    if (x < left || x >= right || y < top || y >= bottom) continue;
-    const scale = canvas.width / width;
-    const [red, green, blue, opacity] =
-      canvas.getContext("2d").getImageData((x - left) * scale, (y - top) * scale, 1, 1).data;
-    return opacity === 0 ? "" : `${red} ${green} ${blue}`;
-  }
-  return "";
-}"""
+def test_an_area_has_a_page_that_fits(each_screen: Screen, named: Viewer) -> None:
+    screen, page = each_screen, each_screen.page
+    page.goto(f"{named.url}/#map={MAP}&day={TURNED}")
+    page.get_by_role("link", name="Areas").click()
+    page.get_by_role("link", name="my base & 农场").click()
+    expect(page.get_by_role("link", name="Show on the map")).to_be_visible()
+    chapters = page.locator(".chapters li")
+    expect(chapters.locator("h2")).to_have_text([in_words(str(TURNED)), in_words(str(BEGUN))])
+    expect(chapters.first).to_contain_text("Changed tiles: 1")
+    expect(chapters.last).to_contain_text("first version")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for picture in page.locator(".chapters img").all():
+        picture.scroll_into_view_if_needed()
+        picture.evaluate("image => image.decode()")
+    feed = page.locator("a[href*='events.atom']").get_attribute("href")
+    assert page.request.get(f"{named.url}/{feed}").headers["content-type"] == "application/atom+xml"
+    chapters.first.get_by_role("link").click()
+    expect(page.locator("#left-day")).to_have_text(in_words(str(BEGUN), "medium"))
+    expect(page.locator("#right-day")).to_have_text(in_words(str(TURNED), "medium"))
+    screen.await_look(x="15.5", z="15.5")

@@ -87,7 +87,7 @@ def heated(screen: Screen, places: list[tuple[int, int]]) -> list[bool]:
     screen.await_map()
     left, top, width, height = screen.box("map")
     x, y = left + width / 2, top + height / 2
-    return [bool(screen.page.evaluate(_IS_HEATED, [x + right, y + down])) for right, down in places]
+    return [screen.heat_at(x + right, y + down) != "" for right, down in places]
 
 
 def test_tiles_that_are_no_squares_keep_their_shape_everywhere(shown: Screen) -> None:
@@ -140,13 +140,3 @@ def test_tiles_of_the_earth_are_told_in_degrees_and_found_by_them(shown: Screen)
     field.fill("north")
     field.press("Enter")
     await_refusal(shown, "Write latitude and longitude")
-
-
-_IS_HEATED: Final = """([x, y]) => {
-  for (const canvas of document.querySelectorAll("#map .leaflet-heat-pane canvas")) {
-    const { left, top, width, height } = canvas.getBoundingClientRect();
-    if (x < left || y < top || x >= left + width || y >= top + height) continue;
-    return canvas.getContext("2d").getImageData(x - left, y - top, 1, 1).data[3] > 0;
-  }
-  return false;
-}"""

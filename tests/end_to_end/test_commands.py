@@ -27,20 +27,8 @@ def told(antworld: list[Harvested], tmp_path_factory: pytest.TempPathFactory) ->
     return project
 
 
-@pytest.fixture(scope="module")
-def images(antworld: list[Harvested]) -> set[bytes]:
-    """All that was ever published."""
-    return {image for harvested in antworld for image in harvested.images.values()}
-
-
-def rows(table: str) -> list[str]:
-    """The lines below the rule of a table."""
-    lines = table.splitlines()
-    rule = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
-    return lines[rule + 1 :]
-
-
-def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[bytes]) -> None:
+def test_maps_as_json(told: Project, antworld: list[Harvested]) -> None:
+    images = {image for harvested in antworld for image in harvested.images.values()}
     done = told.scrapy("maps", "--json")
     found = json.loads(done.stdout)
     # It depends on the present time.
@@ -80,33 +68,20 @@ def test_maps_as_json(told: Project, antworld: list[Harvested], images: set[byte
 
 
 def test_maps_as_a_table(told: Project, antworld: list[Harvested]) -> None:
-    first, second, walk = rows(told.scrapy("maps", "--why").stdout)
-    assert first.split()[:5] == [
-        ANTWORLD,
-        antworld[-1].day,
-        "finished",
-        "full",
-        str(len(antworld[-1].images)),
-    ]
+    last = antworld[-1]
+    _, _, first, second, walk = told.scrapy("maps", "--why").stdout.splitlines()
+    assert first.split()[:5] == [ANTWORLD, last.day, "finished", "full", str(len(last.images))]
     assert first.rstrip().endswith("the ants' own")
     assert second.startswith("asleep (not enabled)")
-    day = antworld[-1].day
-    assert walk == f"{ANTWORLD}: the next walk is full: the last full walk was on {day}"
+    assert walk == f"{ANTWORLD}: the next walk is full: the last full walk was on {last.day}"
 
 
 def test_history_as_json_has_every_version_once(told: Project, antworld: list[Harvested]) -> None:
     shown = [
-        (version["layer"], version["tile"], version["day"], version["sha1"], version["size"])
-        for version in told.history(ANTWORLD)
+        (one["layer"], one["tile"], one["day"], one["sha1"], one["size"]) for one in told.history(ANTWORLD)
     ]
     assert sorted(shown) == sorted(
-        (
-            version.layer,
-            f"{version.zoom}_{version.x}_{version.y}",
-            version.day,
-            version.sha1,
-            version.size,
-        )
-        for version in antworld[-1].versions
+        (one.layer, f"{one.zoom}_{one.x}_{one.y}", one.day, one.sha1, one.size)
+        for one in antworld[-1].versions
     )
-    assert [day for *_, day, _, _ in shown] == sorted(day for *_, day, _, _ in shown)
+    assert [row[2] for row in shown] == sorted(row[2] for row in shown)

@@ -96,20 +96,6 @@ def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_w
     assert done.stderr.splitlines()[-1] == "exit status 5, unreachable, or moved: away"
 
 
-def test_of_complete_harvests_only_those_ask_their_site_into_which_something_was_pushed(
-    project: Project, server: Nginx
-) -> None:
-    add_maps(project, server, 3)
-    project.scrapy(*HARVEST)
-    project.scrapy("push", "map-1", "0_1_1")
-    server.clear_log()
-    done = project.scrapy(*HARVEST)
-    lines = {line.partition(",")[0]: line for line in done.stdout.splitlines()}
-    assert all(": nothing to do; " in lines[name] for name in ("map-0", "map-2"))
-    assert ": done; 1 unchanged; " in lines["map-1"]
-    assert {line.host for line in server.log()} == {"127.0.2.2"}
-
-
 def test_a_process_that_is_killed_again_and_again_loses_nothing_of_any_map(
     project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]], kills: int
 ) -> None:

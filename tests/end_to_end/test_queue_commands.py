@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.end_to_end.forking import Forked
 
 LAST: Final = "33"
 """A tile that a walk asks among the last."""
@@ -68,31 +66,6 @@ def queue(stage: Stage) -> dict[str, int]:
     return told
 
 
-def failures(stage: Stage) -> list[dict[str, Any]]:
-    return list(json.loads(stage.project.scrapy("failures", "small", "--json").stdout))
-
-
-def first_asked(stage: Stage) -> str:
-    """The tile that was asked first."""
-    return stage.site.received[BEFORE].path
-
-
-def order(stage: Stage, *paths: str) -> list[str]:
-    """The tiles in the order in which they were first asked."""
-    asked = [request.path for request in stage.site.received]
-    return sorted(paths, key=lambda path: asked.index(address(path)))
-
-
-@contextmanager
-def staying(stage: Stage) -> Iterator[Forked]:
-    """A harvest that has asked for everything and waits for more."""
-    command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}", "-a", "stay=1")
-    with stage.project.running(*command) as process:
-        assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
-        assert await_condition(lambda: len(found(stage.project)) == len(PATHS), process)
-        yield process
-
-
 def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage) -> None:
     """A tile that is not answered is under way, and those below it are not asked yet."""
     describe(stage, concurrency=4)
@@ -106,37 +79,6 @@ def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage)
     stage.site.rules.clear()
     visit(stage.project, FIRST_DAY)
     assert queue(stage) == NOTHING | {"done": BLOCKS, "seen": BLOCKS, "left": 0}
-
-
-def test_failures_can_be_put_back_and_have_all_attempts_again(stage: Stage) -> None:
-    stage.site.rules[address(LAST)] = rules.status(500)
-    visit(stage.project, FIRST_DAY)
-    done = stage.project.scrapy("failures", "small", "--retry")
-    assert "1 request of map 'small' put back" in done.stdout
-    assert failures(stage) == []
-    assert queue(stage)["pending/plus"] == 1
-    stage.site.rules[address(LAST)] = rules.first(4, rules.status(500))
-    stage.site.received.clear()
-    assert visit(stage.project, SECOND_DAY).counts == {"ign": 19, "add": 1}
-    assert first_asked(stage) == address(LAST)
-
-
-@pytest.mark.parametrize("by", ["layer and tile", "address"])
-def test_what_is_pushed_into_a_harvest_that_stays_is_asked_and_recorded(stage: Stage, by: str) -> None:
-    with staying(stage) as process:
-        stage.files.write(LAST, drawn("changed"))
-        asked = len(stage.site.received)
-        url = f"{stage.site.url}{address(LAST)}"
-        what = {"layer and tile": [f"{LAYER}:{LAST_NAME}"], "address": [url]}
-        done = stage.project.scrapy("push", "small", *what[by])
-        assert "1 pushed into the queue of map 'small'" in done.stdout
-        digest = stage.files.sha1(LAST)
-        recorded = (FIRST_DAY, digest)
-        assert await_condition(
-            lambda: recorded in [row[:2] for row in versions(stage.project, LAST)], process
-        )
-        assert [request.method for request in stage.site.received[asked:]] == ["HEAD", "GET"]
-    assert [row[:2] for row in versions(stage.project, LAST)] == [recorded]
 
 
 def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harvest_at_once(
@@ -162,12 +104,29 @@ def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harve
     assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]
 
 
-@pytest.mark.parametrize("name", ["elsewhere:0_1_1", "0_99_1"], ids=["layer", "place"])
-def test_a_pushed_tile_that_the_map_has_not_is_one_error_and_the_harvest_goes_on(
-    stage: Stage, name: str
-) -> None:
-    stage.project.scrapy("push", "small", name)
+def test_what_is_pushed_into_a_harvest_that_stays_is_asked_and_recorded(stage: Stage) -> None:
+    """By layer and tile, and by address."""
+    command = ("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}", "-a", "stay=1")
+    with stage.project.running(*command) as process:
+        assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
+        assert await_condition(lambda: len(found(stage.project)) == len(PATHS), process)
+        asked = len(stage.site.received)
+        for path in (LAST, "00"):
+            stage.files.write(path, drawn("changed"))
+        done = stage.project.scrapy(
+            "push", "small", f"{LAYER}:{LAST_NAME}", f"{stage.site.url}{address('00')}"
+        )
+        assert "2 pushed into the queue of map 'small'" in done.stdout
+        recorded = [(FIRST_DAY, stage.files.sha1(path)) for path in (LAST, "00")]
+        assert await_condition(
+            lambda: recorded == [versions(stage.project, path)[0][:2] for path in (LAST, "00")], process
+        )
+        assert sorted(request.method for request in stage.site.received[asked:]) == ["GET"] * 2 + ["HEAD"] * 2
+
+
+def test_a_pushed_tile_that_the_map_has_not_is_one_error_and_the_harvest_goes_on(stage: Stage) -> None:
+    stage.project.scrapy("push", "small", "elsewhere:0_1_1", "0_99_1")
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": 20})
-    assert len(done.said.splitlines()) == 1
+    assert len(done.said.splitlines()) == 2
     assert len(stage.site.received) == ALL_OF_IT

@@ -82,16 +82,3 @@ def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) ->
     with stage.project.running("run") as process:
         said(process, "nothing is due")
     assert len(stage.project.versions()) == len(PATHS)
-
-
-def test_a_harvest_that_was_killed_goes_on_in_the_same_segment(stage: Stage) -> None:
-    project = stage.project
-    project.maps_file.write_text(f'[small]\nurl = "{stage.site.url}/"\nrequests_per_second = 20\n')
-    with project.running("run") as process:
-        assert await_condition(lambda: len(stage.site.received) > 10, process)
-        process.kill()
-        process.wait()
-    with project.running("run") as process:
-        said(process, "nothing is due")
-    assert project.query("SELECT count(*), count(ended) FROM harvests") == [(1, 1)]
-    assert len(project.versions()) == len(PATHS)

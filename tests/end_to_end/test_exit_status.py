@@ -30,18 +30,17 @@ def nobody() -> Iterator[str]:
 def test_done_with_data_on_stdout_and_the_log_on_stderr(project: Project, small_map: Rendering) -> None:
     done = project.scrapy_from_nothing("harvest", SMALL, "-a", f"day={SMALL_DAY}", "--json", "-L", "INFO")
     (report,) = json.loads(done.stdout)
-    tiles = len(small_map.paths())
     assert report["finished"]
-    assert report["counts"] == {"404": len(small_map.missing()), "add": tiles}
+    assert report["counts"] == {"404": len(small_map.missing()), "add": len(small_map.paths())}
     assert (done.returncode, report["exit_status"]) == (0, 0)
     assert "Spider closed (finished)" in done.stderr
 
 
 def test_the_outcomes_in_words_and_in_codes(project: Project, small_map: Rendering) -> None:
     done = project.scrapy("harvest", SMALL, "--day", SMALL_DAY, "--verbose")
-    assert f": done; {len(small_map.paths())} new, {len(small_map.missing())} empty; " in done.stdout
-    codes = f"in codes: 404 {len(small_map.missing())}, add {len(small_map.paths())}"
-    assert done.stdout.splitlines()[1].strip() == codes
+    new, empty = len(small_map.paths()), len(small_map.missing())
+    assert f": done; {new} new, {empty} empty; " in done.stdout
+    assert done.stdout.splitlines()[1] == f"  in codes: 404 {empty}, add {new}"
     assert done.stderr == ""
 
 
@@ -55,15 +54,8 @@ def test_the_outcomes_in_words_and_in_codes(project: Project, small_map: Renderi
 def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(
     spider: str, told: str, project: Project, small_map: Rendering
 ) -> None:
-    done = project.scrapy(
-        "crawl",
-        spider,
-        "-a",
-        f"map={SMALL}",
-        "-s",
-        "SPIDER_MODULES=tests.end_to_end.mistaken_spider",
-        check=False,
-    )
+    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.mistaken_spider")
+    done = project.scrapy("crawl", spider, "-a", f"map={SMALL}", *modules, check=False)
     assert done.returncode == 1
     assert told in done.stderr
     assert "Spider closed (error)" in done.stderr

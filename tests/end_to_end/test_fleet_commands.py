@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.queue.driven import DAY, Driven, entry
 from tests.servers.redis import queue_on
-
-LONGEST_TEST: Final = 120
-"""Seconds after which pytest ends a test."""
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,14 +55,12 @@ def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str
     (one,) = found.pop("workers")
     assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)
     assert one["leased"] == 1
-    assert 0 <= one["heartbeat_age_seconds"] < LONGEST_TEST
     assert {found.pop("paused"), found.pop("rate"), found.pop("harvest")} == {None}
     counts = {"pending/plus": 0, "pending/normal": 1, "pending/minus": 1, "delayed": 1, "leased": 1}
     assert found == counts | {"failed": 0, "done": 0, "seen": 4, "left": 4}
-    table = fleet.scrapy("queue", "small").stdout
-    assert ["pending/minus", "1"] in [line.split() for line in table.splitlines()]
-    assert table.splitlines()[-1].split()[:2] == [socket.gethostname(), str(os.getpid())]
-    assert max(map(len, table.splitlines())) <= 80
+    table = fleet.scrapy("queue", "small").stdout.splitlines()
+    assert ["pending/minus", "1"] in [line.split() for line in table]
+    assert table[-1].split()[:2] == [socket.gethostname(), str(os.getpid())]
 
 
 def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
@@ -78,10 +73,6 @@ def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
     assert only["spider"] == "pages"
     found = told(fleet, "workers", *modules)
     assert [(one.get("map"), one.get("spider")) for one in found] == [("other", None), (None, "pages")]
-    assert [line.split()[0] for line in fleet.scrapy("workers", *modules).stdout.splitlines()[2:]] == [
-        "other",
-        "pages",
-    ]
 
 
 def test_what_is_pushed_and_what_failed_reaches_the_workers(

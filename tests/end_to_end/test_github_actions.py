@@ -95,12 +95,3 @@ def test_a_repository_that_cannot_be_asked_keeps_its_history(origin: Path, tmp_p
     last = done.stderr.splitlines()[-1]
     assert (done.returncode, "nothing was harvested" in last) == (1, True)
     assert not (tmp_path / "night/data").exists()
-
-
-def test_a_site_that_is_away_fails_the_night_and_loses_nothing(origin: Path, tmp_path: Path) -> None:
-    assert night(origin, tmp_path / "night-1", NIGHTS[0]).returncode == 0
-    before = git(origin, "rev-parse", "history^{tree}:tiles")
-    shutil.rmtree(tmp_path / "map")
-    (tmp_path / "map").mkdir()
-    assert night(origin, tmp_path / "night-2", NIGHTS[1]).returncode == 5
-    assert git(origin, "rev-parse", "history^{tree}:tiles") == before

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from random import Random
+from sqlite3 import OperationalError
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -62,14 +63,12 @@ def histories(project: Project) -> dict[str, Counter[tuple[Any, ...]]]:
 def finished(project: Project) -> set[str]:
     """The maps whose harvest is complete."""
     # At first there is no file, and then one without tables.
-    if not project.database.exists() or not project.query(
-        "SELECT 1 FROM sqlite_master WHERE name = 'harvests'"
-    ):
-        return set()
-    rows = project.query(
-        "SELECT name FROM maps JOIN harvests ON harvests.map = maps.id WHERE reason = 'finished'"
-    )
-    return {name for (name,) in rows}
+    with suppress(OperationalError):
+        rows = project.query(
+            "SELECT name FROM maps JOIN harvests ON harvests.map = maps.id WHERE reason = 'finished'"
+        )
+        return {name for (name,) in rows}
+    return set()
 
 
 @pytest.fixture(scope="module")

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import socket
 import urllib.request
 from typing import TYPE_CHECKING
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, staged, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, staged
 from tests.end_to_end.project import await_condition, stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 ALL_OF_IT = 2 + len(PATHS)
 """Requests of a first harvest: robots.txt, the configuration, then a GET for each tile."""
 BLOCKS = 8
 """Their blocks: each tile of the first level is one, and so are the four tiles below it."""
-
-
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    with staged(tmp_path) as stage:
-        stage.project.add_map("other", f"{stage.site.url}/")
-        yield stage
 
 
 def free_port() -> int:
@@ -50,35 +40,34 @@ def numbers(port: int) -> dict[str, float]:
     return found
 
 
-def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(stage: Stage) -> None:
-    # What a site without one answers is the server's own affair.
-    (stage.files.folder / "robots.txt").touch()
-    port = free_port()
-    watched = ("-a", f"day={FIRST_DAY}", "-s", f"PROMETHEUS_PORT={port}")
-    with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", "stay=1", *watched) as process:
-        assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
-        log = stage.project.scrapy("crawl", "overviewer", "-a", "map=other", *watched).stderr
-        assert f"port {port} of 127.0.0.1 is not served to Prometheus: it is in use" in log
-        assert "Spider closed (finished)" in log
-        assert await_condition(lambda: numbers(port)["done"] == BLOCKS, process)
-        found = numbers(port)
-        _, log = stop(process, signal.SIGTERM)
-    assert f"http://127.0.0.1:{port}/metrics" in log
-    assert "Traceback" not in log
-    told = {name: found[name] for name in ("queue_up", "requests_total", "add", "ign", "fail")}
-    assert told == {"queue_up": 1, "requests_total": ALL_OF_IT, "add": len(PATHS), "ign": 0, "fail": 0}
-    images = sum(stage.files.file(path).stat().st_size for path in PATHS)
-    configuration = (stage.files.folder / "overviewerConfig.js").stat().st_size
-    assert found["stored_bytes_total"] == images
-    assert found["received_bytes_total"] == images + configuration
-    waiting = {name: found[name] for name in ("pending", "delayed", "leased", "failures", "seen", "done")}
-    assert waiting == dict.fromkeys(waiting, 0) | dict.fromkeys(("seen", "done"), BLOCKS)
-
-
-def test_a_port_that_cannot_be_is_one_warning_and_each_harvest_frees_its_port(stage: Stage) -> None:
-    done = visit(stage.project, FIRST_DAY, "-s", f"PROMETHEUS_PORT={free_port()}", names=("small", "other"))
-    assert (done.status, done.said, len(done.reports)) == (0, "", 2)
-    done = visit(stage.project, FIRST_DAY, "-a", "fresh=1", "-s", "PROMETHEUS_PORT=no")
-    (line,) = done.said.splitlines()
-    assert re.match("WARNING: PROMETHEUS_PORT.no ", line)
-    assert (done.status, done.counts) == (0, {"ign": len(PATHS)})
+def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(tmp_path: Path) -> None:
+    with staged(tmp_path) as stage:
+        stage.project.add_map("other", f"{stage.site.url}/")
+        # What a site without one answers is the server's own affair.
+        (stage.files.folder / "robots.txt").touch()
+        port = free_port()
+        watched = ("-a", f"day={FIRST_DAY}", "-s", f"PROMETHEUS_PORT={port}")
+        with stage.project.running(
+            "crawl", "overviewer", "-a", "map=small", "-a", "stay=1", *watched
+        ) as process:
+            assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
+            log = stage.project.scrapy("crawl", "overviewer", "-a", "map=other", *watched).stderr
+            assert f"port {port} of 127.0.0.1 is not served to Prometheus: it is in use" in log
+            assert "Spider closed (finished)" in log
+            assert await_condition(lambda: numbers(port)["done"] == BLOCKS, process)
+            found = numbers(port)
+            _, log = stop(process, signal.SIGTERM)
+        assert f"http://127.0.0.1:{port}/metrics" in log
+        assert "Traceback" not in log
+        images = sum(stage.files.file(path).stat().st_size for path in PATHS)
+        expected = {
+            "queue_up": 1,
+            "requests_total": ALL_OF_IT,
+            "add": len(PATHS),
+            "fail": 0,
+            "stored_bytes_total": images,
+            "received_bytes_total": images + (stage.files.folder / "overviewerConfig.js").stat().st_size,
+            **dict.fromkeys(("pending", "delayed", "leased", "failures"), 0),
+            **dict.fromkeys(("seen", "done"), BLOCKS),
+        }
+        assert {name: found[name] for name in expected} == expected

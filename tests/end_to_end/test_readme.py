@@ -7,11 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.request import urlopen
-
-import pytest
 
 from tests.end_to_end.forking import ROOT
 
@@ -23,18 +20,11 @@ COMMANDS: Final = re.findall(r"^    \$ (.+)$", PAGE, re.MULTILINE)
 """What a person types in one terminal, after `make demo`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    demo: str
-    terminal: str
-    maps: list[dict[str, Any]]
-    """Of the viewer."""
+def run_demo(folder: Path) -> tuple[str, str, list[dict[str, Any]]]:
+    """In a folder with the project's scrapy.cfg, so that the checkout's own data is left alone.
 
-
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
-    """In a folder with the project's scrapy.cfg, so that the checkout's own data is left alone."""
-    folder = tmp_path_factory.mktemp("checkout")
+    Returns what the demo and the terminal have shown, and the viewer's maps.
+    """
     shutil.copy(ROOT / "scrapy.cfg", folder)
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
@@ -60,12 +50,10 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
             if line.startswith("the viewer is at "):
                 break
         try:
-            address = lines[-1].split()[4]
-            with urlopen(f"{address}api/v1/maps") as answer:
-                maps = json.load(answer)
+            with urlopen(f"{lines[-1].split()[4]}api/v1/maps") as answer:
+                return demo.stdout, "".join(lines), json.load(answer)["maps"]
         finally:
             terminal.terminate()
-    return Shown(demo.stdout, "".join(lines), maps["maps"])
 
 
 def write_program(file: Path, text: str) -> None:
@@ -79,23 +67,14 @@ def numbers(text: str) -> list[list[str]]:
     return [[walk, *found.split()] for walk, found in rows]
 
 
-def test_the_viewer_shows_the_demo(shown: Shown) -> None:
-    assert [one["name"] for one in shown.maps] == ["demo"]
-    assert shown.maps[0]["days"] == 3
-
-
-def test_the_harvests_are_those_of_the_page(shown: Shown) -> None:
+def test_the_demo_is_as_the_page_says(tmp_path: Path) -> None:
+    demo, terminal, maps = run_demo(tmp_path)
+    ends = re.findall(r"^    demo, [\d-]+(: done; .*)$", PAGE, re.MULTILINE)
+    assert ends
+    assert all(line in demo for line in ends)
     assert len(numbers(PAGE)) == 3
-    assert numbers(shown.terminal) == numbers(PAGE)
-
-
-def test_the_history_of_the_tile_is_that_of_the_page(shown: Shown) -> None:
+    assert numbers(terminal) == numbers(PAGE)
     images = re.findall(r"world-day +(-1_-2_2) +([0-9a-f]{40}\.png)", PAGE)
     assert len(images) == 3
-    assert re.findall(r"world-day +(-1_-2_2) +([0-9a-f]{40}\.png)", shown.terminal) == images
-
-
-def test_the_demo_ends_its_days_as_the_page_says(shown: Shown) -> None:
-    lines = re.findall(r"^    demo, [\d-]+(: done; .*)$", PAGE, re.MULTILINE)
-    assert lines
-    assert all(line in shown.demo for line in lines)
+    assert re.findall(r"world-day +(-1_-2_2) +([0-9a-f]{40}\.png)", terminal) == images
+    assert [(one["name"], one["days"]) for one in maps] == [("demo", 3)]

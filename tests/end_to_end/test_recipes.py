@@ -85,11 +85,3 @@ def test_worlds_of_one_site_are_layers_and_those_in_folders_share_the_limits_of_
     for name in ("overworld", "nether"):
         _, of_host = rules_for(settings, maps[name]).limits_at("map.example.net")
         assert of_host.least == 0.2
-
-
-def test_a_part_of_a_map_and_a_rate_behind_a_cdn(project: Project) -> None:
-    (part,) = blocks("A part of a map")
-    project.maps_file.write_text(f'[part]\nurl = "http://h/"\nrequests_per_second = 2\n{part}')
-    description = load_maps(project.maps_file)["part"]
-    assert rules_for(Settings({"TILEHARVEST_MAPS": str(project.maps_file)}), description).gap.least == 0.5
-    assert (len(description.zones), tuple(description.zooms)) == (1, (-2, 0))

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import LATER, began, empty, ended, put_empty_history
-from tests.history.pyramid import first_harvest
+from tests.history.making import LATER, began, empty, ended, first_harvest, put_empty_history
 from tileharvest.history.database import History
 
 if TYPE_CHECKING:

@@ -9,24 +9,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tileharvest.history.blocks import blocks_found
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata, revisions
+from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from tileharvest.history.blocks import KnownBlock
+    from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.block import Block
+    from tileharvest.walk.trust import RememberedValidator
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)
@@ -128,3 +133,35 @@ def empty(history: History) -> None:
 
 def ended(harvest: HarvestRecord, *, reason: str = "finished", finalise_gone: bool = True) -> None:
     harvest.finish(END, reason, finalise_gone=finalise_gone)
+
+
+OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"
+UPPER = Tile(-2, 4, 4)
+"""A tile of a zoom that is not kept. D lies below it, and A and B below D."""
+THIRD = date(2021, 2, 20)
+
+
+def seen(outcome: str, tile: Tile, last_modified: str | None = OLD, etag: str | None = '"1"') -> TileResult:
+    kept = tile.zoom > UPPER.zoom
+    return replace(found(outcome, tile), step=Step(seen=Validator(etag, last_modified), is_kept=kept))
+
+
+def skipping(tile: Tile) -> TileResult:
+    return replace(found("ign", tile), step=Step(skips=True, is_kept=tile.zoom > UPPER.zoom))
+
+
+def mark(harvest: HarvestRecord, tile: Tile) -> RememberedValidator | None:
+    (block,) = blocks_of(LAYER, [tile])
+    return look_up(harvest, block).remembered.get(bit_of(tile))
+
+
+def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:
+    marks = [mark(harvest, tile) for tile in tiles]
+    return [one is not None and one.is_trusted for one in marks]
+
+
+def first_harvest(history: History) -> HarvestRecord:
+    """One that has seen the pyramid and is not finished."""
+    harvest = began(history)
+    record(harvest, [seen("ign", UPPER, NEW), seen("add", D, NEW), seen("add", A), seen("add", B, NEW)])
+    return harvest

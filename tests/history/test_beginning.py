@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, B, began, ended, found, record
+from tests.history.making import DAY, LATER, START, B, began, ended, found, record
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
@@ -58,12 +58,6 @@ def test_a_finished_segment_is_refused_another_harvest(history: History) -> None
     ):
         began(history)
     assert len(harvest_summaries(history, "world")) == 1
-
-
-def test_a_segment_whose_harvest_ended_unfinished_gets_another(history: History) -> None:
-    first = began(history)
-    first.finish(END, "moved", finalise_gone=False)
-    assert began(history).id != first.id
 
 
 def test_a_finished_segment_gets_a_harvest_of_what_was_pushed_that_goes_on_after_a_kill(

@@ -80,14 +80,6 @@ def test_days_are_counted_per_deepest_tile_of_the_area(world: World, levels: int
         assert list(found) == sorted(found)
 
 
-def test_an_area_wider_than_any_layer_has_the_days_of_all_its_tiles(world: World) -> None:
-    """Where tiles nest by five, what lies below a coarse tile is soon wider than a database's numbers."""
-    layer = next(one for one in map_outline(world.history, MAP).layers if one.name == "day")
-    far = 5**28
-    whole = deepest_changes(world.history, layer, TileRange(0, -far, far, -far, far))
-    assert whole == deepest_changes(world.history, layer, TileRange(0, -601, 601, -601, 601)) != {}
-
-
 def test_heat_is_the_number_of_versions_after_one_day_and_until_another(world: World) -> None:
     random = Random(8)
     for _ in range(REPEATS):

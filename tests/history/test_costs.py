@@ -24,14 +24,6 @@ def cost_meter(clock: Clock) -> CostMeter:
     return CostMeter(clock=clock)
 
 
-def test_no_time_passes_before_the_start(cost_meter: CostMeter, clock: Clock) -> None:
-    clock.now += 5
-    assert cost_meter.worked == 0
-    cost_meter.start()
-    clock.now += 5
-    assert cost_meter.worked == 5
-
-
 def test_a_pause_is_not_counted_however_often_it_begins(cost_meter: CostMeter, clock: Clock) -> None:
     cost_meter.start()
     for step in (cost_meter.pause, cost_meter.pause, cost_meter.resume, cost_meter.resume):
@@ -52,13 +44,6 @@ def test_what_is_paused_before_the_start_begins_with_the_end_of_the_pause(
     cost_meter.resume()
     clock.now += 2
     assert cost_meter.worked == 2
-
-
-def test_the_end_of_a_pause_starts_nothing(cost_meter: CostMeter, clock: Clock) -> None:
-    cost_meter.pause()
-    cost_meter.resume()
-    clock.now += 5
-    assert cost_meter.worked == 0
 
 
 def test_each_part_of_a_cost_is_handed_on_once(cost_meter: CostMeter, clock: Clock) -> None:

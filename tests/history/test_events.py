@@ -77,13 +77,6 @@ def test_the_first_complete_harvest_is_no_event(history: History) -> None:
     assert told(history) == [(LATER, 1, "new")]
 
 
-def test_what_an_interrupted_first_harvest_left_over_has_not_come_into_being(history: History) -> None:
-    harvest(history, DAY, [A], reason="interrupted")
-    harvest(history, LATER, [B])
-    harvest(history, THIRD, [C])
-    assert told(history) == [(THIRD, 1, "new")]
-
-
 def test_what_a_map_begins_to_keep_has_not_come_into_being(history: History) -> None:
     harvest(history, DAY, [A], kept="one zone")
     harvest(history, LATER, [B], kept="two zones")
@@ -121,11 +114,6 @@ def test_more_changes_than_fit_into_memory_are_refused(
     monkeypatch.setattr(reading, "MOST_CHANGED", 1)
     with pytest.raises(ConfigurationError, match="2 tiles changed in that period"):
         events(history, the_layer(history), DAY, THIRD)
-
-
-def test_a_day_is_settled_when_its_harvest_is_complete(history: History) -> None:
-    harvest(history, DAY, [A])
-    assert certainty(history, the_layer(history).id).settled == DAY
 
 
 def test_a_day_that_is_harvested_by_the_hour_is_settled_when_the_next_has_begun(history: History) -> None:

@@ -19,7 +19,6 @@ from tileharvest.history.imported_day import (
     ImportedDay,
     ImportedTile,
     imported_days,
-    last_day_before,
     record_day,
 )
 from tileharvest.history.outlines import map_outline
@@ -33,7 +32,7 @@ from tileharvest.history.schema import (
     versions,
 )
 from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
-from tileharvest.history.summaries import Past, harvest_summaries, map_summaries, pasts, precedent
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -174,37 +173,6 @@ def test_days_between_harvests_give_what_harvests_of_all_would(history: History,
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_days_of_which_only_changes_are_known_may_come_in_any_order(history: History, seed: int) -> None:
-    random = Random(seed)
-    days = {
-        day: {place: str(day).encode() for place in sorted(state) if random.random() < 0.5}
-        for day, state in random_days(seed).items()
-    }
-    for day in sorted(days):
-        record_day(history, whole_day(day, days[day], areas=None))
-    expected = rows_of(history)
-    assert expected["versions"] == versions_of(days)
-    empty(history)
-    for day in random.sample(sorted(days), len(days)):
-        record_day(history, whole_day(day, days[day], areas=None))
-    assert rows_of(history) == expected
-
-
-def versions_of(days: Mapping[date, State]) -> list[Any]:
-    """The rows of versions, computed without a database: a version for each day that differs from before."""
-    latest: dict[Place, bytes] = {}
-    rows = []
-    for day in sorted(days):
-        for (layer, tile), body in days[day].items():
-            if latest.get((layer, tile)) != body:
-                image, etag = image_of(body), validator_of(body).etag
-                of_image = (image.sha1, "png", image.size, etag, None)
-                rows.append((layer, tile.zoom, tile.x, tile.y, day, *of_image, day))
-            latest[layer, tile] = body
-    return sorted(rows, key=repr)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_a_day_that_is_recorded_again_takes_the_place_of_what_its_source_had(
     history: History, seed: int
 ) -> None:
@@ -258,26 +226,6 @@ def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(h
     assert told(history, A) == [(BEFORE, sha(b"castle"), '"new"')]
     # It is what the harvest has found.
     assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1}
-
-
-def test_what_a_later_harvest_has_seen_again_stays_shown_on_its_day(history: History) -> None:
-    first = began(history)
-    record(first, [found("add", A, b"castle", '"1"')])
-    ended(first)
-    second = began(history, LATER)
-    record(second, [found("ign", A)])
-    ended(second)
-    only(history, BETWEEN, of(A, b"ruin"))
-    assert [one[:2] for one in told(history, A)] == [
-        (DAY, sha(b"castle")),
-        (BETWEEN, sha(b"ruin")),
-        (LATER, sha(b"castle")),
-    ]
-    assert [one.counts for one in harvest_summaries(history, "world")] == [
-        {Outcome.ADDED: 1},
-        {Outcome.UPDATED: 1},
-        {Outcome.IGNORED: 1},
-    ]
 
 
 def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History) -> None:
@@ -334,45 +282,11 @@ def test_an_image_that_the_archive_has_lost_counts_as_a_failure(history: History
     assert told(history, A) == []
 
 
-def test_tiles_that_are_unchanged_need_not_be_named_to_be_counted(history: History) -> None:
-    only(history, BEFORE, of(A, b"castle"), of(B, b"hut"))
-    record = only(history, DAY, of(A, b"ruin"), is_complete=True, unchanged={"day": 1})
-    assert record.counts == {Outcome.IGNORED: 1, Outcome.UPDATED: 1}
-    assert harvest_summaries(history, "world")[1].walk == "imported"
-
-
 def test_nothing_is_imported_while_a_harvest_is_unfinished(history: History) -> None:
     began(history)
     with pytest.raises(HistoryError, match=r"map 'world' has an unfinished harvest.*run tileharvest harvest"):
         only(history, BEFORE, of(A, b"castle"))
     assert len(harvest_summaries(history, "world")) == 1
-
-
-def test_an_imported_past_is_no_harvest_by_which_the_next_one_is_judged(history: History) -> None:
-    only(history, BEFORE, of(A, b"castle"))
-    assert precedent(history, "world") is None
-    assert pasts(history, {"world": (DAY.isoformat(), DAY)}, ["world"]) == {"world": Past()}
-    ended(began(history))
-    only(history, BEFORE - timedelta(days=1), of(A, b"hut"))
-    last = precedent(history, "world")
-    assert last is not None
-    assert last.summary.day == DAY
-    assert [one.day for one in harvest_summaries(history, "world")] == [
-        BEFORE - timedelta(days=1),
-        BEFORE,
-        DAY,
-    ]
-    assert [one.day for one in map_summaries(history)] == [DAY]
-    assert last_day_before(history, "world", DAY) == BEFORE
-
-
-def test_a_day_without_a_layer_and_one_of_an_unknown_layer_cannot_be() -> None:
-    day = whole_day(DAY, {})
-    for wrong in ({"layers": []}, {"layers": [day.layers[0]] * 2}, {"imported": datetime(2026, 1, 1)}):  # noqa: DTZ001
-        with pytest.raises(ValueError, match=r"layer|time zone"):
-            replace(day, **wrong)
-    with pytest.raises(ValueError, match="a layer that it does not have"):
-        replace(day, tiles=[ImportedTile("cave", A, None)])
 
 
 def test_after_an_import_no_full_walk_is_left_that_the_next_harvest_could_rest_on(history: History) -> None:

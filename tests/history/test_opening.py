@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert, select
-from sqlalchemy.dialects import sqlite
 
-from tests.history.making import LATER, LAYER, B, began, ended, found, look_up, record
+from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, look_up, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
+from tileharvest.history.recorded_versions import named_images, tile_versions
 from tileharvest.history.schema import (
-    UtcDateTime,
-    insert_into,
-    layers,
     maps,
-    metadata,
 )
 from tileharvest.tiles.block import Block
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -83,15 +80,6 @@ def test_a_file_that_is_no_database_is_refused_and_not_changed(
         " it from a backup, or move it away to start a new history; the images in the store are unharmed"
     )
     assert file.read_bytes() == before
-
-
-def test_a_file_in_the_way_of_the_folder_is_one_clear_line(url: str, file: Path) -> None:
-    file.parent.write_text("in the way")
-    with pytest.raises(
-        HistoryError, match=r"history\.sqlite cannot be opened or written here \(File exists\); nothing"
-    ) as caught:
-        History.open(url)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_history_that_is_locked_too_long_is_one_clear_line(url: str, file: Path) -> None:
@@ -190,55 +178,6 @@ def test_what_several_calls_write_within_one_is_written_together_or_not_at_all(h
     assert names(history) == {"first False", "second False"}
 
 
-def test_several_calls_that_read_within_one_see_the_same_state(history: History) -> None:
-    def look(connection: Connection) -> tuple[set[str], bool]:
-        before = names(history)
-        with history.reading() as joined:
-            return before, joined is connection
-
-    assert history.read(look) == (set(), True)
-    add(history, "world")
-    assert names(history) == {"world"}, "the next call has a transaction of its own"
-
-
-def test_a_work_that_only_reads_cannot_write(history: History) -> None:
-    with pytest.raises(RuntimeError, match="only reads"):
-        history.read(lambda _: add(history, "world"))
-    assert names(history) == set()
-
-
-def test_sqlite_is_told_of_rows_that_are_there_as_by_its_own_insert() -> None:
-    row = {"map": 1, "name": "day", "factor": 2}
-    statements = sqlite.insert(layers).values(row), insert_into(layers).values(row)
-    nothing = [one.on_conflict_do_nothing() for one in statements]
-    more = [
-        one.on_conflict_do_update(
-            index_elements=["map", "name"],
-            set_={"factor": layers.c.factor + one.excluded.factor},
-            where=layers.c.factor < one.excluded.factor,
-        )
-        for one in statements
-    ]
-    for expected, said in (nothing, more):
-        assert str(said.compile(dialect=sqlite.dialect())) == str(expected.compile(dialect=sqlite.dialect()))
-
-
-def test_a_time_without_a_zone_is_refused() -> None:
-    with pytest.raises(ValueError, match="no time zone"):
-        UtcDateTime().process_bind_param(datetime(2021, 2, 13), sqlite.dialect())  # noqa: DTZ001
-
-
-def test_a_time_comes_back_as_the_same_moment_in_utc(history: History) -> None:
-    harvest = began(history)
-    harvest.finish(
-        datetime(2021, 2, 13, 9, 30, tzinfo=timezone(timedelta(hours=2))), "finished", finalise_gone=True
-    )
-    with history.reading() as connection:
-        moment = connection.execute(select(metadata.tables["harvests"].c.ended)).scalar_one()
-    assert moment == datetime(2021, 2, 13, 7, 30, tzinfo=UTC)
-    assert moment.utcoffset() == timedelta(0)
-
-
 def test_each_connection_keeps_what_was_committed_in_a_power_loss(sqlite_history: History) -> None:
     with sqlite_history.writing() as connection:
         pragmas = {
@@ -248,18 +187,6 @@ def test_each_connection_keeps_what_was_committed_in_a_power_loss(sqlite_history
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
 
 
-def test_a_transaction_that_raises_leaves_nothing(history: History) -> None:
-    def insert_and_stop() -> None:
-        with history.writing() as connection:
-            connection.execute(insert(maps).values(name="world"))
-            raise RuntimeError("stop")
-
-    with pytest.raises(RuntimeError, match="stop"):
-        insert_and_stop()
-    with history.reading() as connection:
-        assert connection.execute(select(maps.c.name)).all() == []
-
-
 def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     harvest = began(history)
     record(harvest, [found("add")])
@@ -267,3 +194,46 @@ def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
         connection.execute(insert(maps).values(name="other"))
         assert sum(harvest.counts().values()) == 1
     ended(harvest)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "day = '2024\r05-01'",
+        "sha1 = 'b592ef3fc93d11cb003a3dcf2c0b61f1:5c0c3a4'",
+        "extension = 'pog'",
+        "zoom = 7",
+    ],
+    ids=["a day", "a sha1", "an extension", "a zoom"],
+)
+def test_a_value_that_cannot_be_is_one_line(sqlite_history: History, damage: str) -> None:
+    harvest = began(sqlite_history)
+    record(harvest, [found("add")])
+    ended(harvest)
+    with sqlite_history.writing() as connection:
+        connection.exec_driver_sql(f"UPDATE versions SET {damage}")
+    with pytest.raises(HistoryError, match=r"is damaged or no history \(.*restore it from a backup"):
+        (tile_versions(sqlite_history, "world"), named_images(sqlite_history))
+    assert sqlite_history.damage()
+
+
+def test_a_mistake_of_the_program_in_a_transaction_is_not_told_as_damage(sqlite_history: History) -> None:
+    with pytest.raises(ValueError, match="a mistake"), sqlite_history.writing():
+        raise ValueError("a mistake")
+
+
+def test_a_tile_that_names_the_version_of_another_one_is_one_line(sqlite_history: History) -> None:
+    three_days(sqlite_history)
+    with sqlite_history.writing() as connection:
+        connection.exec_driver_sql("UPDATE tiles SET version = version - 1 WHERE version > 1")
+    with pytest.raises(HistoryError, match="is damaged"):
+        look_up(began(sqlite_history, date(2021, 3, 1)), Block(LAYER, 0, -1, 0))
+
+
+def three_days(sqlite_history: History) -> None:
+    for number in range(3):
+        harvest = began(sqlite_history, DAY + timedelta(days=number))
+        outcome = "upd" if number else "add"
+        tiles = [Tile(0, x, y) for x in (-3, -1, 1, 3) for y in (-1, 1)]
+        record(harvest, [found(outcome, tile, f"{tile} {number}".encode()) for tile in tiles])
+        ended(harvest)

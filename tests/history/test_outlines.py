@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -128,34 +127,6 @@ def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     assert descriptions(history) == [(days[0], 3), (days[2], 4), (days[4], 3)]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"image_extension": "jpg"},
-        {"tile_size": (192, 256)},
-        {"tile_size": (256, 192)},
-        {"north_direction": 1},
-        {"projection": Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5))},
-        {"world": "nether"},
-        {"background": "#000"},
-        {"spawn": (1, 2, 3)},
-    ],
-    ids=str,
-)
-def test_whatever_the_site_says_anew_is_a_description(history: History, changed: dict[str, object]) -> None:
-    described(history, DAY, Layer("day", Pyramid(3), "png"))
-    described(history, LATER, Layer("day", Pyramid(3), **{"image_extension": "png", **changed}))
-    assert [day for day, _ in descriptions(history)] == [DAY, LATER]
-
-
-def test_a_day_harvested_late_is_in_its_place(history: History) -> None:
-    """Possible while no version of a later day exists."""
-    described(history, LATER, Layer("day", Pyramid(4), "png"))
-    described(history, DAY, Layer("day", Pyramid(3), "png"))
-    assert map_outline(history, "world").days == (DAY, LATER)
-    assert descriptions(history) == [(DAY, 3), (LATER, 4)]
-
-
 def test_an_outline_has_each_zoom_with_the_day_of_its_first_version(world: World) -> None:
     for layer in map_outline(world.history, MAP).layers:
         firsts = {
@@ -185,14 +156,3 @@ def test_the_story_of_a_tile_is_all_its_versions_in_order(world: World) -> None:
             for version in told
         ]
         assert names == sorted(versions.items())
-
-
-def test_a_layer_whose_tiles_nest_by_fives_is_known_as_one(history: History) -> None:
-    site = Pyramid.endless(3, (Tile.at(-2, 0, 0),), factor=5)
-    described(history, DAY, Layer("world", site, "png"))
-    (layer,) = map_outline(history, "world").layers
-    said = layer.described(DAY).pyramid
-    assert (said.depth, said.factor) == (3, 5)
-    # Pictures are composed of four tiles each.
-    assert replace(layer, zooms={0: DAY, -1: DAY}).source_zoom(-1, DAY) == -1
-    assert replace(layer, zooms={0: DAY}).source_zoom(-1, DAY) is None

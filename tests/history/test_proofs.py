@@ -1,22 +1,42 @@
-"""What a harvest leaves for the walk of the next one: proofs, trust and its withdrawal."""
+"""What a harvest leaves for the walk of the next one: proofs, trust and change indexes."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import DAY, LATER, LAYER, A, B, D, began, ended, found, record
-from tests.history.pyramid import NEW, OLD, THIRD, UPPER, is_trusted, seen, skipping
+from tests.history.making import (
+    DAY,
+    EVERYWHERE,
+    LATER,
+    LAYER,
+    NEW,
+    OLD,
+    THIRD,
+    UPPER,
+    A,
+    B,
+    D,
+    began,
+    ended,
+    found,
+    is_trusted,
+    record,
+    seen,
+    skipping,
+)
+from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.summaries import harvest_summaries
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
+from tileharvest.walk.change_index import ChangeIndex, StoredIndex
 from tileharvest.walk.proof import Proof
 
 if TYPE_CHECKING:
@@ -24,21 +44,7 @@ if TYPE_CHECKING:
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.results import TileResult
 
-
 THE_DAY_AFTER = "Sun, 14 Feb 2021 07:00:00 GMT"
-
-
-def test_a_full_harvest_gives_a_proof(history: History, first: HarvestRecord) -> None:
-    ended(first)
-    assert proofs(history, "world")["world"] == {LAYER: Proof(DAY, 3, 0, 0, 3600.0)}
-
-
-def test_a_tile_without_a_time_is_undated_even_if_nothing_was_seen(
-    history: History, first: HarvestRecord
-) -> None:
-    record(first, [found("add", Tile(0, 3, 3))])
-    ended(first)
-    assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 3, 0, 1, 3600.0)
 
 
 def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
@@ -55,17 +61,6 @@ def changed_late(tile: Tile, last_modified: str) -> TileResult:
     """A tile that had changed, and was asked again after a kill, when what lies below was asked already."""
     late = replace(found("upd", tile, b"other"), validator=Validator('"2"', last_modified))
     return replace(late, step=Step(doubts=True))
-
-
-def test_a_changed_tile_that_was_asked_late_has_the_time_of_its_version(
-    history: History, second: HarvestRecord
-) -> None:
-    record(
-        second, [seen("upd", A, THE_DAY_AFTER, '"2"'), seen("ign", B, NEW), seen("ign", UPPER, THE_DAY_AFTER)]
-    )
-    record(second, [changed_late(D, THE_DAY_AFTER)])
-    ended(second)
-    assert proofs(history, "world")["world"][LAYER].broken == 0
 
 
 def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second: HarvestRecord) -> None:
@@ -88,11 +83,6 @@ def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
     record(third, every)
     ended(third)
     assert proofs(history, "world")["world"] == {LAYER: Proof(THIRD, 3, 0, 0, 3600.0)}
-
-
-def test_a_layer_without_a_proof_can_be_distrusted(history: History, first: HarvestRecord) -> None:
-    first.distrust(LAYER, "a change")
-    assert proofs(history, "world")["world"] == {LAYER: Proof(DAY, 0, 0, 0, 0.0, "a change", DAY)}
 
 
 def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(history: History) -> None:
@@ -155,20 +145,6 @@ def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
     assert last_full(history, "world") == {"world": (DAY, {"several"})}
 
 
-def test_what_lay_below_a_missing_tile_is_not_trusted_when_it_comes_back(
-    history: History, second: HarvestRecord
-) -> None:
-    """At a zoom that is not kept nobody has asked for it, and what was below it is recorded as gone."""
-    high = Tile(-3, 8, 8)
-    record(second, [seen("ign", high)])
-    ended(second)
-    third = began(history, THIRD)
-    record(third, [replace(found("404", high), step=Step(seen=Validator(), is_kept=False))])
-    record(third, [found("gone", tile) for tile in (D, A, B)])
-    ended(third)
-    assert is_trusted(began(history, date(2021, 2, 21)), UPPER) == [False]
-
-
 def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
     history: History, second: HarvestRecord
 ) -> None:
@@ -206,16 +182,108 @@ def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRec
     assert proofs(history, "world")["world"][LAYER].withdrawn is None
 
 
-def test_a_dry_run_knows_what_is_remembered_and_proved(history: History, second: HarvestRecord) -> None:
-    ended(second)
-    with history.dry_copy("world") as copy:
-        assert is_trusted(began(copy, THIRD), UPPER, A) == [True, True]
-        assert proofs(copy, "world") == proofs(history, "world")
-
-
 @pytest.mark.parametrize("tile", [UPPER, D])
 def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
     history: History, second: HarvestRecord, tile: Tile
 ) -> None:
     record(second, [replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
     assert is_trusted(began(history, THIRD), UPPER, D, A) == [False, tile is UPPER, True]
+
+
+OLD_INDEX, NEW_INDEX = ChangeIndex("old"), ChangeIndex("new")
+
+
+def stored(history: History) -> StoredIndex:
+    return stored_indexes(history, "world")["world"][LAYER]
+
+
+def read(harvest: HarvestRecord, index: ChangeIndex, earlier: StoredIndex | None = None) -> set[str] | None:
+    """Returns the tiles of the ground to which the walk keeps."""
+    grounds = harvest.read_indexes({LAYER: index}, {} if earlier is None else {LAYER: earlier})
+    return {str(tile) for tile in grounds[LAYER].tiles()} if grounds else None
+
+
+def test_what_a_complete_harvest_has_read_is_what_the_next_one_compares_with(
+    history: History, first: HarvestRecord
+) -> None:
+    assert read(first, OLD_INDEX) is None
+    assert stored_indexes(history) == {}
+    ended(first)
+    assert stored(history) == StoredIndex(OLD_INDEX, first.day)
+    second = began(history, LATER)
+    assert read(second, OLD_INDEX, stored(history)) == set()
+    assert second.unasked(EVERYWHERE, 10) == []
+    assert second.vanished(EVERYWHERE) == (0, 0)
+    assert {str(tile) for tile in unpacked(second.skipped(LAYER, EVERYWHERE[LAYER]))} >= {str(A), str(B)}
+    ended(second)
+    assert stored(history) == StoredIndex(OLD_INDEX, LATER, confirmed=1)
+
+
+def test_who_continues_a_harvest_notes_what_its_killed_beginner_had_not(
+    history: History, first: HarvestRecord
+) -> None:
+    read(first, OLD_INDEX)
+    ended(first)
+    began(history, LATER)
+    second = began(history, LATER)
+    assert second.continued
+    read(second, NEW_INDEX)
+    ended(second)
+    assert stored(history) == StoredIndex(NEW_INDEX, LATER, confirmed=1)
+
+
+def test_what_is_read_when_tiles_may_have_been_asked_for_is_not_noted(
+    history: History, first: HarvestRecord
+) -> None:
+    read(first, OLD_INDEX)
+    ended(first)
+    second = began(history, LATER)
+    second.note_walk("full", "no index was there")
+    read(began(history, LATER), NEW_INDEX)
+    ended(second)
+    assert stored(history) == StoredIndex(OLD_INDEX, first.day)
+
+
+def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRecord) -> None:
+    ended(first)
+    second = began(history, LATER)
+    read(second, OLD_INDEX)
+    record(second, [found("fail", B)])
+    ended(second)
+    ground = read(began(history, THIRD), OLD_INDEX, stored(history))
+    assert ground is not None
+    assert ground >= {str(B), str(B.parent())}
+    assert str(A) not in ground
+
+
+def test_a_change_that_was_not_told_of_withdraws_the_index_until_one_is_told_of(
+    history: History, first: HarvestRecord
+) -> None:
+    read(first, OLD_INDEX)
+    ended(first)
+    second = began(history, LATER)
+    read(second, OLD_INDEX)
+    record(second, [seen("upd", A)])
+    ended(second)
+    after = stored(history)
+    assert after.withdrawn == f"it did not list tile {A}, which had changed, found on {LATER}"
+    third = began(history, THIRD)
+    read(third, NEW_INDEX)
+    record(third, [seen("ign", UPPER), seen("upd", D)])
+    ended(third)
+    assert stored(history) == StoredIndex(NEW_INDEX, THIRD)
+
+
+def test_distrust_withdraws_the_index_and_leaves_the_ground_to_be_asked_around(
+    history: History, first: HarvestRecord
+) -> None:
+    read(first, OLD_INDEX)
+    ended(first)
+    second = began(history, LATER)
+    read(second, OLD_INDEX, stored(history))
+    second.distrust(LAYER, "a change", is_untold=True)
+    assert second.read_indexes({}, {}) == {}
+    assert second.noted_ground(LAYER) is not None
+    assert second.unasked(EVERYWHERE, 10) != []
+    ended(second)
+    assert (stored(history).withdrawn, stored(history).withdrawn_day) == ("a change", LATER)

@@ -1,3 +1,5 @@
+"""What is recorded: block by block, once, and until the end of the harvest."""
+
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -7,17 +9,26 @@ import pytest
 from sqlalchemy import select
 
 from tests.history.making import (
+    DAY,
     EVERYWHERE,
     LATER,
+    LAYER,
     began,
     ended,
     found,
+    image_of,
+    look_up,
     record,
 )
-from tileharvest.history.costs import Cost
+from tileharvest.history.blocks import FoundBlock
+from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.tiles.block import Block
+from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.versions import Validator, Version
+from tileharvest.walk.trust import RememberedValidator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History
@@ -104,3 +115,51 @@ def test_a_harvest_that_another_process_has_ended_the_same_way_stays_as_it_is(
 
 def harvest_end_later() -> datetime:
     return datetime(2021, 2, 13, 8, tzinfo=UTC)
+
+
+BLOCK = Block(LAYER, -1, -1, 2)
+FIRST, LAST = 0, 63
+SEEN = Validator('"1"', "Sat, 13 Feb 2021 06:00:00 GMT")
+FOUND = FoundBlock(
+    {Outcome.ADDED: 1 << FIRST | 1 << LAST, Outcome.NOTHING: 1 << 1, Outcome.FAILED: 1 << 2},
+    images={FIRST: image_of(b"first"), LAST: image_of(b"last")},
+    validators={FIRST: SEEN},
+    reasons={2: "500 Internal Server Error"},
+    seen={FIRST: SEEN},
+)
+
+
+def record_block(harvest: HarvestRecord, block: Block, found: FoundBlock) -> None:
+    harvest.history.writer.submit(harvest.record_blocks, (block, found, NO_COST)).result(240)
+
+
+def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
+    harvest = began(history)
+    record_block(harvest, BLOCK, FOUND)
+    known = look_up(harvest, BLOCK)
+    assert known.versions == {
+        FIRST: Version(DAY, image_of(b"first"), SEEN),
+        LAST: Version(DAY, image_of(b"last")),
+    }
+    assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, False)}
+    assert known.outcomes == FOUND.outcomes
+    assert (known.asked, known.failed) == (1 << FIRST | 1 << LAST | 0b110, 0b100)
+
+
+def test_the_next_harvest_knows_what_was_found_and_has_asked_nothing(history: History) -> None:
+    first = began(history)
+    record_block(first, BLOCK, FOUND)
+    ended(first)
+    known = look_up(began(history, LATER), BLOCK)
+    assert (len(known.versions), known.asked) == (2, 0)
+    assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, True)}
+
+
+def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> None:
+    harvest = began(history)
+    found = FoundBlock(
+        {Outcome.IGNORED: 0b01, Outcome.FAILED: 0b10}, reasons={1: "it broke"}, seen={0: SEEN}, is_kept=False
+    )
+    record_block(harvest, BLOCK, found)
+    assert harvest.counts() == {Outcome.FAILED: 1}
+    assert list(look_up(harvest, BLOCK).remembered) == [0]

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event
 
-from tests.history.making import DAY, END, LATER, LAYER, A, B, C, D, began, ended, found, record
-from tests.history.pyramid import THIRD
+from tests.history.making import DAY, END, LATER, LAYER, THIRD, A, B, C, began, ended, found, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost, spent
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import (
-    VISITS,
     HarvestSummary,
     Past,
-    finished_at,
     harvest_summaries,
     map_summaries,
     pasts,
@@ -50,12 +47,6 @@ def test_a_map_is_summed_up(harvested: History) -> None:
     assert (summary.name, summary.tiles, summary.versions) == ("world", 1, 4)
     # An image of several tiles counts once.
     assert summary.image_bytes == len(b"sea") + len(b"island")
-
-
-def test_of_an_unfinished_harvest_a_map_tells_the_day_alone(harvested: History) -> None:
-    began(harvested, LATER + timedelta(1))
-    (summary,) = map_summaries(harvested)
-    assert (summary.day, summary.reason, summary.depth) == (LATER + timedelta(1), None, {LAYER: 10})
 
 
 def test_what_a_list_of_maps_needs_is_asked_for_all_maps_at_once(harvested: History) -> None:
@@ -101,10 +92,6 @@ def test_an_unknown_layer_is_refused_with_the_names_of_the_others(harvested: His
         tile_versions(harvested, "world", "night")
 
 
-def test_a_finished_segment_says_when_it_was(harvested: History) -> None:
-    assert finished_at(harvested, "world", DAY.isoformat()) == END
-
-
 SEGMENT = (DAY.isoformat(), DAY)
 NEXT = (LATER.isoformat(), LATER)
 
@@ -120,19 +107,6 @@ def test_a_harvest_is_begun_and_then_complete(history: History) -> None:
     assert past(history) == Past(was_ever_finished=True, is_complete=True)
 
 
-def test_each_map_is_asked_about_its_own_segment(history: History) -> None:
-    ended(began(history))
-    ended(began(history, LATER, name="nether"))
-    began(history, name="end")
-    found = pasts(history, {"world": SEGMENT, "nether": NEXT, "end": SEGMENT, "new": SEGMENT}, ())
-    assert {name: (one.is_complete, one.is_begun) for name, one in found.items()} == {
-        "world": (True, False),
-        "nether": (True, False),
-        "end": (False, True),
-        "new": (False, False),
-    }
-
-
 def test_visits_tell_whether_they_found_anything_new(history: History) -> None:
     days = [DAY + timedelta(days=number) for number in range(4)]
     for day, outcomes in zip(
@@ -144,15 +118,6 @@ def test_visits_tell_whether_they_found_anything_new(history: History) -> None:
     visits = pasts(history, {"world": SEGMENT}, ["world"])["world"].visits
     assert [one.has_changed for one in visits] == [True, False, True, False]
     assert [one.started.date() for one in visits] == days
-
-
-def test_visits_are_read_only_where_they_are_asked_for_and_never_all(history: History) -> None:
-    for number in range(VISITS + 3):
-        ended(began(history, DAY + timedelta(days=number)))
-    assert past(history).visits == ()
-    visits = pasts(history, {"world": SEGMENT}, ["world", "unknown"])["world"].visits
-    assert len(visits) == VISITS
-    assert visits[-1].started.date() == DAY + timedelta(days=VISITS + 2)
 
 
 def walked(history: History, day: date, walk: str | None, outcome: str = "ign") -> None:
@@ -174,13 +139,6 @@ def test_the_last_of_each_walk_is_told(history: History) -> None:
     assert last.present_bytes == 2 * len(b"first")
 
 
-def test_a_harvest_of_a_release_that_noted_no_walk_was_full(history: History) -> None:
-    walked(history, DAY, None, "add")
-    last = precedent(history, "world")
-    assert last is not None
-    assert (last.full, last.pruned) == (last.summary, None)
-
-
 def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> None:
     walked(history, DAY, "full", "add")
     repaired = began(history, LATER)
@@ -193,26 +151,6 @@ def test_a_harvest_that_repaired_itself_is_of_neither_walk(history: History) -> 
     assert last is not None
     assert last.summary.walk == "repaired"
     assert (last.full and last.full.day, last.pruned) == (DAY, None)
-
-
-def test_an_unfinished_harvest_tells_how_far_it_is(history: History) -> None:
-    ended(began(history))
-    harvest = began(history, LATER)
-    harvest.expect(7)
-    record(
-        harvest,
-        [found("ign", A), found("fail", B), found("404", C), found("add", D)],
-        Cost(5, 600, 70, 8, 2.5),
-    )
-    progress = progress_of(history, "world")
-    assert progress is not None
-    assert (progress.segment, progress.day) == ("2021-02-16", LATER)
-    assert progress.started == datetime(2021, 2, 16, 6, tzinfo=UTC)
-    assert (progress.ended, progress.stopped, progress.expected) == (None, None, 7)
-    assert progress.counts == dict.fromkeys(
-        (Outcome.IGNORED, Outcome.FAILED, Outcome.NOTHING, Outcome.ADDED), 1
-    )
-    assert progress.cost == Cost(5, 600, 70, 8, 2.5)
 
 
 def test_a_harvest_says_why_it_was_stopped_until_it_goes_on(history: History) -> None:
@@ -256,16 +194,3 @@ def test_what_a_map_has_spent_on_a_day_is_the_sum_over_its_harvests(history: His
     began(history, name="nether").add_cost(ELSEWHERE)
     began(history, LATER).add_cost(ELSEWHERE)
     assert spent(history, "world", DAY) == Cost(5, 3_000_000_500, 41, 6_000, 1.75)
-
-
-def test_what_a_harvest_costs_on_a_later_day_is_spent_on_that_day(history: History) -> None:
-    """One of a week is continued each day, with what each day allows."""
-    days = [DAY]
-    harvest = began(history, segment="week", today=lambda: days[-1])
-    record(harvest, [found("add")], MORNING)
-    days.append(LATER)
-    harvest.add_cost(EVENING)
-    assert [spent(history, "world", day) for day in days] == [MORNING, EVENING]
-    ended(harvest)
-    began(history, LATER, today=lambda: LATER).add_cost(ELSEWHERE)
-    assert [spent(history, "world", day) for day in days] == [MORNING, EVENING + ELSEWHERE]

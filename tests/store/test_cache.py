@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,15 +31,6 @@ def test_what_was_put_is_there_also_for_the_next_process(tmp_path: Path) -> None
     assert DiskCache(tmp_path, 10_000).get("b") is None
 
 
-def test_it_may_be_deleted_while_it_is_used(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path / "cache", 10_000)
-    cache.put("a", BODY)
-    shutil.rmtree(tmp_path / "cache")
-    assert cache.get("a") is None
-    cache.put("a", BODY)
-    assert cache.get("a") == BODY
-
-
 @pytest.mark.parametrize("damage", [b"", b"y" * 1032, BODY])
 def test_a_damaged_file_is_not_there(tmp_path: Path, damage: bytes) -> None:
     cache = DiskCache(tmp_path, 10_000)
@@ -60,13 +50,6 @@ def test_what_was_not_asked_for_longest_makes_room(tmp_path: Path) -> None:
     assert cache.get("0") == BODY
     cache.put("5", BODY)
     assert {number for number in range(6) if cache.get(str(number)) is not None} == {0, 3, 4, 5}
-
-
-def test_without_room_nothing_is_kept(tmp_path: Path) -> None:
-    cache = DiskCache(tmp_path, 0)
-    cache.put("a", b"")
-    assert cache.get("a") is None
-    assert files(tmp_path) == []
 
 
 def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_fails(tmp_path: Path) -> None:

@@ -44,11 +44,6 @@ def test_an_image_is_named_by_its_sha1(root: Path) -> None:
     ]
 
 
-def test_opening_creates_nothing(root: Path) -> None:
-    FileStore(root)
-    assert not root.parent.exists()
-
-
 def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
     store = FileStore(root)
     store.put({IMAGE: BODY})
@@ -74,16 +69,6 @@ def test_a_clean_up_deletes_the_file_of_a_writer_killed_long_ago(
     temporary = leftover(root, age)
     FileStore(root).remove([])
     assert temporary.exists() is is_kept
-
-
-def test_a_file_in_the_way_of_the_folder_is_one_clear_line(root: Path) -> None:
-    root.parent.write_text("in the way")
-    with pytest.raises(StoreError) as caught:
-        FileStore(root).put({IMAGE: BODY})
-    assert str(caught.value) == (
-        f"the store {root} cannot be written or read (Not a directory); nothing recorded was lost; make"
-        " the folder and what is in it writable and run again"
-    )
 
 
 def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import bindparam, select
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.areas import AreaQuery
+from tileharvest.history.areas import rows_in
 from tileharvest.history.outlines import in_words
 from tileharvest.history.schema import versions
 from tileharvest.maps.regions import NORTHMOST
@@ -33,11 +33,10 @@ _SCREEN: Final = 800
 _COARSEST: Final = -30
 """The page's coarsest zoom."""
 
-_CHANGED: Final = AreaQuery.over(
-    versions,
+_CHANGED: Final = (
     select(versions.c.day, versions.c.x, versions.c.y)
     .where(versions.c.day >= bindparam("since"))
-    .order_by(versions.c.day),
+    .order_by(versions.c.day)
 )
 
 
@@ -61,7 +60,7 @@ def changed_in(history: History, layer: LayerOutline, places: Places, since: dat
             " it"
         )
     with history.reading() as connection:
-        rows = _CHANGED.rows(connection, layer.id, around, since=since)
+        rows = rows_in(connection, versions, _CHANGED, layer.id, around, since=since)
     known: dict[tuple[int, int], bool] = {}
     for day, x, y in rows:
         tile = Tile(zoom, x, y)

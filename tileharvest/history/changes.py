@@ -11,11 +11,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, Integer, bindparam, func, null, select, text
+from sqlalchemy import BigInteger, Date, Integer, bindparam, func, null, select, text
 
-from tileharvest.history.areas import AreaQuery
-from tileharvest.history.schema import BLOCK_LEVELS, blocks, changes, is_same_tile, tiles, versions
-from tileharvest.tiles.block import edges_of
+from tileharvest.history.areas import rows_in
+from tileharvest.history.schema import BLOCK_LEVELS, changes, is_same_tile, tiles, versions
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
@@ -42,51 +41,65 @@ class ChangedBlock:
 
 
 _IN_ZOOM: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
-_CHANGED_DAYS: Final = AreaQuery.over(
-    versions, select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
-)
+_CHANGED_DAYS: Final = select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
 # An expression and no column: grouped by the column, SQLite would go through all blocks of the zoom by days.
 _DAY: Final = func.coalesce(changes.c.day, null())
-_CHANGED_DAYS_IN_BLOCKS: Final = AreaQuery.over(
-    changes, select(_DAY, func.sum(changes.c.tiles)).group_by(_DAY).order_by(_DAY)
-)
+_CHANGED_DAYS_IN_BLOCKS: Final = select(_DAY, func.sum(changes.c.tiles)).group_by(_DAY).order_by(_DAY)
 _PLACES: Final = 1 << 31
 """A number of columns, or of rows, that no layer reaches. Added to a column it makes a number above 0, which
 all databases divide alike."""
 
 
-def _below(table: Table, count: ColumnElement[int]) -> Select[Any]:
-    """Selects columns and rows of coarser tiles, `share` of which lie along their edges, with the days on
-    which something of them changed, and the sum of a count. `width` leads from a centre of the table to its
-    column, and `_PLACES` of the coarser tiles are added."""
+def _places(table: Table) -> list[Any]:
+    """Returns column and row of a coarser tile, along whose edge lie `share` of the table. `width` leads from
+    a centre of the table to its column, and `_PLACES` of the coarser tiles are added."""
     width, share = bindparam("width", type_=Integer), bindparam("share", type_=BigInteger)
     # SQLite and PostgreSQL shift to the right as Python does.
-    place = (
+    return [
         (axis.bitwise_rshift(width) + bindparam("places", type_=BigInteger)) // share
         for axis in (table.c.x, table.c.y)
-    )
+    ]
+
+
+def _numbers(zoom: int, share: int) -> dict[str, int]:
+    """Returns the parameters of `_places` for a table with tiles of this zoom."""
+    return {"width": 1 - zoom, "share": share, "places": _PLACES * share}
+
+
+def _tile_at(zoom: int, column: int, row: int) -> Tile:
+    """Returns the tile of `_places`, which count rows upwards."""
+    return Tile.at(zoom, column - _PLACES, ~(row - _PLACES))
+
+
+def _below(table: Table, count: ColumnElement[int]) -> Select[Any]:
+    """Selects the places of coarser tiles, with the days on which something of them changed, and the sum of a
+    count."""
     # The numbers of the first columns: PostgreSQL would not take an expression with parameters for the same.
-    return select(*place, table.c.day, count).group_by(text("1"), text("2"), text("3"))
+    return select(*_places(table), table.c.day, count).group_by(text("1"), text("2"), text("3"))
 
 
-_CHANGED_BELOW: Final = AreaQuery.over(versions, _below(versions, func.count()))
-_CHANGED_BLOCKS_BELOW: Final = AreaQuery.over(changes, _below(changes, func.sum(changes.c.tiles)))
-_HEAT: Final = AreaQuery.over(
-    tiles,
-    select(
-        tiles.c.x,
-        tiles.c.y,
-        # A subquery, so that of each tile only the versions between the days are read.
-        select(func.count())
-        .select_from(versions)
-        .where(
-            is_same_tile(versions, tiles),
-            versions.c.day > bindparam("after"),
-            versions.c.day <= bindparam("until"),
-        )
-        .scalar_subquery(),
-    ).where(tiles.c.version.is_not(None)),
-)
+def _last_below(table: Table) -> Select[Any]:
+    """Selects the places of coarser tiles, with the last day until which something of them changed."""
+    day = func.coalesce(table.c.day, null())
+    last = select(*_places(table), func.max(day)).where(day <= bindparam("until", type_=Date))
+    return last.group_by(text("1"), text("2"))
+
+
+_CHANGED_BELOW: Final = _below(versions, func.count())
+_CHANGED_BLOCKS_BELOW: Final = _below(changes, func.sum(changes.c.tiles))
+_HEAT: Final = select(
+    tiles.c.x,
+    tiles.c.y,
+    # A subquery, so that of each tile only the versions between the days are read.
+    select(func.count())
+    .select_from(versions)
+    .where(
+        is_same_tile(versions, tiles),
+        versions.c.day > bindparam("after"),
+        versions.c.day <= bindparam("until"),
+    )
+    .scalar_subquery(),
+).where(tiles.c.version.is_not(None))
 _SUM: Final = func.sum(changes.c.tiles)
 _CHANGED_BLOCKS: Final = (
     # Sums and no columns: with columns, SQLite would go through all blocks of the zoom in their order.
@@ -101,43 +114,7 @@ _BLOCK_PLACES: Final = (
 )
 
 
-def _last_in_squares(x: ColumnElement[int], y: ColumnElement[int], last: Select[Any]) -> Select[Any]:
-    """Selects the centres of coarser squares, each with the last of the days that `last` gives in the square.
-
-    A square is 1 << `width` units wide, which is twice its `reach`. The day is null if there is none.
-    """
-    width, reach = bindparam("width", type_=Integer), bindparam("reach", type_=Integer)
-    # The same as `Tile.ancestor` computes.
-    centre = (axis.bitwise_rshift(width).bitwise_lshift(width) + reach for axis in (x, y))
-    return select(*centre, func.max(last.scalar_subquery())).group_by(text("1"), text("2"))
-
-
-def _last_in_blocks() -> Select[Any]:
-    # The centre of the coarser tile that covers the block, as `changes` has it.
-    half = bindparam("half", type_=Integer)
-    x, y = (2 * blocks.c.column + 1) * half, -(2 * blocks.c.row + 1) * half
-    last = select(func.max(changes.c.day)).where(
-        *_IN_ZOOM, changes.c.x == x, changes.c.y == y, changes.c.day <= bindparam("until")
-    )
-    return _last_in_squares(x, y, last).where(
-        blocks.c.layer == bindparam("in_layer"),
-        blocks.c.zoom == bindparam("in_zoom"),
-        blocks.c.column.between(bindparam("first_column"), bindparam("last_column")),
-        blocks.c.row.between(bindparam("first_row"), bindparam("last_row")),
-    )
-
-
-_LAST_IN_BLOCKS: Final = _last_in_blocks()
-_LAST_IN_TILES: Final = AreaQuery.over(
-    tiles,
-    _last_in_squares(
-        tiles.c.x,
-        tiles.c.y,
-        select(func.max(versions.c.day)).where(
-            is_same_tile(versions, tiles), versions.c.day <= bindparam("until")
-        ),
-    ).where(tiles.c.version.is_not(None)),
-)
+_LAST_BELOW: Final = {versions: _last_below(versions), changes: _last_below(changes)}
 
 
 def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> dict[date, int]:
@@ -155,8 +132,9 @@ def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> d
     with history.reading() as connection:
         for zoom in counted_zooms(layer.zooms, area.zoom):
             in_blocks, below = _source(layer, area, zoom)
-            query = _CHANGED_DAYS_IN_BLOCKS if in_blocks else _CHANGED_DAYS
-            found |= {row[0]: row[1] for row in query.rows(connection, layer.id, below, in_zoom=zoom)}
+            table, query = (changes, _CHANGED_DAYS_IN_BLOCKS) if in_blocks else (versions, _CHANGED_DAYS)
+            rows = rows_in(connection, table, query, layer.id, below, zoom)
+            found |= {row[0]: row[1] for row in rows}
     return dict(sorted(found.items()))
 
 
@@ -171,17 +149,15 @@ def changes_below(history: History, layer: LayerOutline, area: TileRange) -> dic
         if zoom <= area.zoom:
             continue
         in_blocks, below = _source(layer, area, zoom)
-        share = layer.factor ** (below.zoom - area.zoom)
-        numbers = {"width": 1 - below.zoom, "share": share, "places": _PLACES * share}
-        query = _CHANGED_BLOCKS_BELOW if in_blocks else _CHANGED_BELOW
+        numbers = _numbers(below.zoom, layer.factor ** (below.zoom - area.zoom))
+        table, query = (changes, _CHANGED_BLOCKS_BELOW) if in_blocks else (versions, _CHANGED_BELOW)
         with history.reading() as connection:
-            rows = query.rows(connection, layer.id, below, in_zoom=zoom, **numbers)
+            rows = rows_in(connection, table, query, layer.id, below, zoom, **numbers)
         counted: defaultdict[tuple[int, int], dict[date, int]] = defaultdict(dict)
         for column, row, day, count in rows:
             counted[column, row][day] = count
         for (column, row), days in counted.items():
-            # Rows are counted upwards here.
-            tile = Tile.at(area.zoom, column - _PLACES, ~(row - _PLACES))
+            tile = _tile_at(area.zoom, column, row)
             found[tile] = found.get(tile, {}) | days
     return found
 
@@ -221,7 +197,7 @@ def heat(history: History, layer: int, area: TileRange, after: date, until: date
 
 
 def _heat(connection: Connection, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
-    rows = _HEAT.rows(connection, layer, area, after=after, until=until)
+    rows = rows_in(connection, tiles, _HEAT, layer, area, after=after, until=until)
     return {Tile(area.zoom, x, y): count for x, y, count in rows if count}
 
 
@@ -255,24 +231,14 @@ def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: 
     """Returns by tile of the area the last day, up to `day`, on which a tile of `zoom` below it changed.
 
     Tiles with nothing below them by then are left out. Raises ValueError if the area is not coarser than
-    `zoom`. Reads a place of an index for each block, or for each tile of `zoom` if the area is less than
-    three levels above it. The length of the history does not matter.
+    `zoom`. Reads all changes below the area up to that day: block by block, or tile by tile if the area is
+    less than three levels above `zoom`.
     """
     if area.zoom >= zoom:
         raise ValueError(f"tiles of zoom {area.zoom} have none of zoom {zoom} below them")
-    square = {"width": 1 - area.zoom, "reach": 1 << -area.zoom, "until": day}
+    table, at = (changes, zoom - BLOCK_LEVELS) if area.zoom <= zoom - BLOCK_LEVELS else (versions, zoom)
+    numbers = _numbers(at, 2 ** (at - area.zoom))
     with history.reading() as connection:
-        if area.zoom > zoom - BLOCK_LEVELS:
-            rows = _LAST_IN_TILES.rows(connection, layer, area.at_zoom(zoom), **square)
-        else:
-            edges = edges_of(area.at_zoom(zoom - BLOCK_LEVELS))
-            between = dict(zip(("first_column", "last_column", "first_row", "last_row"), edges, strict=True))
-            query = {
-                "in_layer": layer,
-                "in_zoom": zoom,
-                "half": 1 << BLOCK_LEVELS - zoom,
-                **between,
-                **square,
-            }
-            rows = connection.execute(_LAST_IN_BLOCKS, query).all()
-        return {Tile(area.zoom, x, y): last for x, y, last in rows if last is not None}
+        query = _LAST_BELOW[table]
+        rows = rows_in(connection, table, query, layer, area.at_zoom(at), zoom, until=day, **numbers)
+    return {_tile_at(area.zoom, column, row): last for column, row, last in rows}

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from sqlalchemy import Text, bindparam, delete, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError, program
-from tileharvest.history.areas import AreaQuery
+from tileharvest.history.areas import rows_in
 from tileharvest.history.blocks import POINT_AT_VERSIONS, write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
@@ -265,7 +265,7 @@ _KNOWN: Final = (
     )
     .order_by(versions.c.day)
 )
-_IN_AREA: Final = AreaQuery.over(tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y))
+_IN_AREA: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y)
 _COUNTING: Final = insert_into(changes).values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
 _ADD_TO_BLOCKS: Final = _COUNTING.on_conflict_do_update(
     index_elements=list(changes.primary_key.columns),
@@ -340,7 +340,7 @@ def _record_layer(
         return Counter(), len(named)
     cells = set(named)
     for area in (day.areas or {}).get(name, ()):
-        cells.update((zoom, x, y) for zoom, x, y in _IN_AREA.rows(connection, layer, area))
+        cells.update((zoom, x, y) for zoom, x, y in rows_in(connection, tiles, _IN_AREA, layer, area))
     counts, left_out = Counter({Outcome.IGNORED: day.unchanged.get(name, 0)}), 0
     for part in in_parts(sorted(cells), _AT_ONCE):
         known = _known(connection, layer, part)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import BigInteger, and_, bindparam, func, or_, select, true, type_coerce
 
-from tileharvest.history.areas import IN_SLICES, AreaQuery
+from tileharvest.history.areas import IN_SLICES, rows_in
 from tileharvest.history.remembered import Validators, unpack
 from tileharvest.history.results import ITS_LAYERS, BlockResults
 from tileharvest.history.schema import (
@@ -52,11 +52,10 @@ _FOUND_AND_REMEMBERED: Final = (
     .where(blocks.c.layer == bindparam("in_layer"))
     .order_by(blocks.c.zoom)
 )
-_MODIFIED: Final = AreaQuery.over(
-    tiles,
+_MODIFIED: Final = (
     select(tiles.c.x, tiles.c.y, versions.c.last_modified)
     .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .where(versions.c.sha1.is_not(None)),
+    .where(versions.c.sha1.is_not(None))
 )
 
 
@@ -161,7 +160,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTi
             yield one.zoom, left + bit % SIDE, top + bit // SIDE, remembered[bit][1]
         if undated := present & ~there:
             area = Block("", one.zoom, one.column, one.row).area
-            for x, y, modified in _MODIFIED.rows(connection, layer, area):
+            for x, y, modified in rows_in(connection, tiles, _MODIFIED, layer, area):
                 tile = Tile(one.zoom, x, y)
                 if undated >> bit_of(tile) & 1:
                     yield tile.zoom, tile.column, tile.row, modified

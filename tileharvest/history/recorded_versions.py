@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, func, select
 
 from tileharvest.errors import HistoryError
-from tileharvest.history.areas import IN_SLICES, AreaQuery
+from tileharvest.history.areas import IN_SLICES, rows_in
 from tileharvest.history.outlines import in_words, known_map_id
 from tileharvest.history.schema import (
     VERSION,
@@ -75,9 +75,7 @@ _ITS_LAST: Final = (
     .scalar_subquery()
 )
 """The id of a tile's last version up to the day `until`."""
-_SHOWN: Final = AreaQuery.over(
-    tiles, select(tiles.c.x, tiles.c.y, *VERSION).join_from(tiles, versions, versions.c.id == _ITS_LAST)
-)
+_SHOWN: Final = select(tiles.c.x, tiles.c.y, *VERSION).join_from(tiles, versions, versions.c.id == _ITS_LAST)
 
 
 def _reach_of(table: Table) -> Select[*tuple[Any, ...]]:
@@ -88,19 +86,13 @@ def _reach_of(table: Table) -> Select[*tuple[Any, ...]]:
     return by_kind.group_by(versions.c.extension)
 
 
-_REACHES: Final = AreaQuery.over(
-    tiles, _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
+_REACHES: Final = _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
+_REACHES_BETWEEN: Final = _reach_of(versions).where(
+    versions.c.day > bindparam("after"), versions.c.day <= bindparam("until")
 )
-_REACHES_BETWEEN: Final = AreaQuery.over(
-    versions,
-    _reach_of(versions).where(versions.c.day > bindparam("after"), versions.c.day <= bindparam("until")),
-)
-_EVERY: Final = AreaQuery.over(
-    versions,
-    select(versions.c.x, versions.c.y, versions.c.day, versions.c.sha1, versions.c.extension).where(
-        versions.c.day <= bindparam("until")
-    ),
-)
+_EVERY: Final = select(
+    versions.c.x, versions.c.y, versions.c.day, versions.c.sha1, versions.c.extension
+).where(versions.c.day <= bindparam("until"))
 _STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
 _PLACE: Final = (versions.c.zoom, versions.c.x, versions.c.y)
 RECORDED: Final = (
@@ -120,7 +112,7 @@ def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile
     with history.reading() as connection:
         return {
             Tile(area.zoom, x, y): _image_name(sha1, extension)
-            for x, y, _, sha1, extension, *_ in _SHOWN.rows(connection, layer, area, until=day)
+            for x, y, _, sha1, extension, *_ in rows_in(connection, tiles, _SHOWN, layer, area, until=day)
         }
 
 
@@ -146,18 +138,20 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
 
     Reads one version for each tile that was ever asked there, which takes 5 s for a million.
     """
-    return _reach(history, _REACHES, layer, area, until=day)
+    return _reach(history, tiles, _REACHES, layer, area, until=day)
 
 
 def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
     """Returns extent and number of all versions of the area with an image and after < day <= until, or None
     if there are none. Reads all versions of the area."""
-    return _reach(history, _REACHES_BETWEEN, layer, area, after=after, until=until)
+    return _reach(history, versions, _REACHES_BETWEEN, layer, area, after=after, until=until)
 
 
-def _reach(history: History, query: AreaQuery, layer: int, area: TileRange, **days: date) -> Reach | None:
+def _reach(
+    history: History, table: Table, query: Select[Any], layer: int, area: TileRange, **days: date
+) -> Reach | None:
     with history.reading() as connection:
-        rows = query.rows(connection, layer, area, **days)
+        rows = rows_in(connection, table, query, layer, area, None, **days)
     if not rows:
         return None
     _, _, lefts, rights, bottoms, tops = zip(*rows, strict=True)
@@ -171,7 +165,7 @@ def present_versions(history: History, layer: int, area: TileRange, day: date) -
     Reads one version for each tile that was ever asked there.
     """
     with history.reading() as connection:
-        rows = _SHOWN.rows(connection, layer, area, until=day)
+        rows = rows_in(connection, tiles, _SHOWN, layer, area, until=day)
     found = {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
     return {tile: version for tile, version in found.items() if not version.gone}
 
@@ -184,7 +178,7 @@ def version_rows(
     A version without a sha1 says that the tile was gone. All rows are in memory, so choose a small area.
     """
     with history.reading() as connection:
-        return _EVERY.rows(connection, layer, area, until=until)
+        return rows_in(connection, versions, _EVERY, layer, area, until=until)
 
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:

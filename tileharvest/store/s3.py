@@ -72,11 +72,6 @@ _SENTENCES: Final = (
     ),
     ("<Code>NoSuchBucket", "there is no such bucket", "create it or correct TILE_STORE"),
     (
-        "<Code>(XMinioStorageFull|XMinioAdminBucketQuotaExceeded|QuotaExceeded)|status code: 507",
-        "the service has no room left for us",
-        "free space or raise the quota",
-    ),
-    (
         "redirect without LOCATION|<Code>(AuthorizationHeaderMalformed|PermanentRedirect)",
         "the bucket is in another region",
         "set AWS_REGION",
@@ -230,15 +225,10 @@ def parse_s3_url(text: str) -> tuple[str, str]:
     """
     bucket, _, prefix = text.removeprefix("s3://").partition("/")
     prefix = prefix.removesuffix("/")
-    if not text.startswith("s3://") or "@" in text or "?" in text:
-        wrong = "is not an address on S3, which has no credentials and no options"
-    elif not _BUCKET.fullmatch(bucket) or ".." in bucket:
-        wrong = "has no possible bucket, which is 3 to 63 lower-case letters, digits, dots and hyphens"
-    elif prefix and not all(_FOLDER.fullmatch(folder) for folder in prefix.split("/")):
-        wrong = "has a prefix with other signs than letters, digits and . _ = - between its slashes"
-    else:
-        return bucket, prefix
-    raise ConfigurationError(f"TILE_STORE {wrong}: {_EXAMPLE}")
+    is_bucket = text.startswith("s3://") and _BUCKET.fullmatch(bucket) and ".." not in bucket
+    if not is_bucket or (prefix and not all(_FOLDER.fullmatch(folder) for folder in prefix.split("/"))):
+        raise ConfigurationError(f"TILE_STORE is not a bucket on S3 with a plain prefix: {_EXAMPLE}")
+    return bucket, prefix
 
 
 def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore.store.S3Store:
@@ -248,8 +238,12 @@ def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore
     """
     allows_http = os.environ.get("AWS_ALLOW_HTTP", "").strip().lower() in {"1", "true", "on", "yes", "y"}
     for name in _ENDPOINTS:
-        if name in os.environ:
-            _expect_endpoint(name, os.environ[name], allows_http=allows_http)
+        if name in os.environ and not _is_endpoint(os.environ[name], allows_http=allows_http):
+            raise ConfigurationError(
+                f"{name} cannot be used: write for example {name}=https://s3.example.net, without"
+                " credentials; an address with http://, on which everybody on the way reads along, needs"
+                " AWS_ALLOW_HTTP=true"
+            )
     for name in _SENT:
         if not _is_sendable(os.environ.get(name, "")):
             raise ConfigurationError(
@@ -270,22 +264,14 @@ def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore
     )
 
 
-def _expect_endpoint(name: str, address: str, *, allows_http: bool) -> None:
-    with suppress(ValueError):
+def _is_endpoint(address: str, *, allows_http: bool) -> bool:
+    try:
         parts = urlsplit(address if _is_sendable(address) else "")
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            if parts.username is not None or parts.query:
-                raise ConfigurationError(
-                    f"{name} takes no credentials: write them into AWS_ACCESS_KEY_ID and"
-                    " AWS_SECRET_ACCESS_KEY"
-                )
-            if parts.scheme == "http" and not allows_http:
-                raise ConfigurationError(
-                    f"{name} begins with http://, so everybody on the way could read along: write https://,"
-                    " or set AWS_ALLOW_HTTP=true"
-                )
-            return
-    raise ConfigurationError(f"{name} is not an address: write for example {name}=https://s3.example.net")
+        is_address = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    is_secret = parts.username is not None or bool(parts.query)
+    return is_address and not is_secret and parts.scheme in (("https", "http") if allows_http else ("https",))
 
 
 def _is_sendable(value: str) -> bool:

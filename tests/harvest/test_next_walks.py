@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from tests.history.making import DAY, LATER, LAYER, began, ended, put_empty_history
-from tests.history.making import first_harvest
+from tests.history.making import DAY, LATER, LAYER, began, ended, first_harvest, put_empty_history
 from tileharvest.harvest.walks import LayerWalk, WalkRecords, Walks, kept_in_words, next_walks
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription

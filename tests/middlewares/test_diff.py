@@ -64,10 +64,12 @@ def asking(*tiles: Tile, method: str = "HEAD", **options: Any) -> BlockRequest:
 def judged(
     folder: Path, request: BlockRequest, answers: Mapping[Tile, Answer | Exception], **keys: Any
 ) -> Findings:
-    """What is found in the answers."""
+    """What is found in the answers, given what the harvest has `recorded` before."""
+    recorded = keys.pop("recorded", ())
 
     async def run() -> Findings:
         async with opened(folder, keys.pop("day", LATER), **keys) as harvest:
+            await harvest.keep_results(recorded)
             diff = middleware(harvest)
             assert await diff.process_request(request) is None
             gets = request.block.mask if request.method == "GET" else request.gets
@@ -213,6 +215,17 @@ def test_a_tile_with_a_result_is_not_asked_twice_on_a_walk_unless_a_lease_was_lo
     request = asking(KNOWN, NEW, **options)
     assert decided(folder, request, TileResult(LAYER, NEW, Outcome.NOTHING)) is None
     assert request.block.mask == (mask(KNOWN, NEW) if options else mask(KNOWN))
+
+
+@pytest.mark.parametrize("is_below_asked", [True, False])
+def test_after_a_lost_lease_nothing_is_remembered_of_a_tile_below_which_others_were_asked(
+    folder: Path, is_below_asked: bool
+) -> None:
+    above, lease = Tile(-1, 2, -2), {"id": 1, "attempt": 2}
+    recorded = [TileResult(LAYER, NEW, Outcome.NOTHING)] if is_below_asked else []
+    answers = {above: Answer(200, Validator(ETAG), len(BODY), BODY)}
+    found = judged(folder, asking(above, method="GET", meta={"lease": lease}), answers, recorded=recorded)
+    assert bool(found.found.seen) is not is_below_asked
 
 
 def test_a_block_of_which_every_tile_has_a_result_is_answered_without_asking(folder: Path) -> None:

@@ -50,8 +50,7 @@ def made(
     return opened, damaged
 
 
-@pytest.mark.parametrize("day", [FIRST, SECOND, THIRD])
-@pytest.mark.parametrize("ending", ["png", "tif"])
+@pytest.mark.parametrize(("day", "ending"), [(FIRST, "tif"), (SECOND, "png"), (THIRD, "png")])
 def test_each_day_is_as_its_tiles_were(
     world: World, history: History, tmp_path: Path, day: date, ending: str
 ) -> None:

@@ -148,37 +148,29 @@ def test_nothing_is_overwritten_a_full_disk_leaves_nothing_and_images_that_are_l
     assert len(files(tmp_path / "empty")) == told.tiles + len(told.files)
 
 
-def test_a_day_without_a_configuration_takes_the_next_one_that_has_the_same_form(
+def test_a_day_without_a_configuration_takes_the_next_one_if_that_has_the_same_form(
     shared_maps: Path, tmp_path: Path
 ) -> None:
-    """Archives of KedamaDiff have none."""
-    past = past_map(tmp_path, "antworld")
-    for version in (1, 2):
-        site = published(shared_maps, "antworld", version, tmp_path / f"site-{version}")
-        past.of_folder(site, date.fromisoformat(days(shared_maps, "antworld")[version - 1]))
-    first, second = (date.fromisoformat(day) for day in days(shared_maps, "antworld")[:2])
-    forget(past, first)
-    told = restored(past, first, tmp_path / "restored")
-    assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
-    expected = files(tmp_path / "site-1")
-    tiles = {name: body for name, body in files(tmp_path / "restored").items() if name.endswith(".png")}
-    assert tiles.items() <= expected.items()
-
-
-def test_without_a_configuration_of_the_day_nobody_knows_where_its_tiles_lay(
-    shared_maps: Path, tmp_path: Path
-) -> None:
-    past = past_map(tmp_path, "alexjj")
-    first, second = map(date.fromisoformat, days(shared_maps, "alexjj")[:2])
-    for version, day in ((1, first), (2, second)):
-        past.of_folder(published(shared_maps, "alexjj", version, tmp_path / f"site-{version}"), day)
-    forget(past, first)
-    with pytest.raises(TileHarvestError, match=f"that is kept, of {second}, has 6 and png: nobody knows"):
-        restored(past, first, tmp_path / "again")
-    forget(past, second)
-    with pytest.raises(TileHarvestError, match=f"no configuration of map 'alexjj' for {first}"):
-        restored(past, first, tmp_path / "again")
-    assert not (tmp_path / "again").exists()
+    """`antworld` stays as deep as it was, and `alexjj` grows."""
+    for name in ("antworld", "alexjj"):
+        past = past_map(tmp_path / name, name)
+        first, second = (date.fromisoformat(day) for day in days(shared_maps, name)[:2])
+        for version, day in ((1, first), (2, second)):
+            past.of_folder(published(shared_maps, name, version, tmp_path / f"{name}-{version}"), day)
+        forget(past, first)
+        if name == "antworld":
+            told = restored(past, first, tmp_path / "restored")
+            assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
+            found = files(tmp_path / "restored").items()
+            tiles = {path: body for path, body in found if path.endswith(".png")}
+            assert tiles.items() <= files(tmp_path / "antworld-1").items()
+            continue
+        with pytest.raises(TileHarvestError, match=f"that is kept, of {second}, has 6 and png: nobody knows"):
+            restored(past, first, tmp_path / "again")
+        forget(past, second)
+        with pytest.raises(TileHarvestError, match=f"no configuration of map 'alexjj' for {first}"):
+            restored(past, first, tmp_path / "again")
+        assert not (tmp_path / "again").exists()
 
 
 def forget(past: Imports, day: date) -> None:

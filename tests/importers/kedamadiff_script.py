@@ -10,7 +10,7 @@ import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +39,7 @@ _SCHEMA = """
 """
 
 
-@dataclass
-class Record:
+class Record(NamedTuple):
     day: str
     etag: str
     newest_etag: str
@@ -60,22 +59,15 @@ class KedamaDiff:
         for path in sorted(rendering.paths()):
             _, *place = rendering.tile(path)
             file, its = rendering.file(path), rendering.file(path).stat()
-            name = "_".join(map(str, place)) + ".jpg"
-            self.find(name, file.read_bytes(), f'"{int(its.st_mtime):x}-{its.st_size:x}"', day)
-
-    def find(self, name: str, body: bytes, etag: str, day: str) -> None:
-        records = self.records.setdefault(name, [])
-        if records and records[-1].newest_etag == etag:
-            return
-        if records and self.image(records[-1].day, name).read_bytes() == body:
-            records[-1].newest_etag = etag
-            return
-        if records and records[-1].day == day:
-            del records[-1]
-        records.append(Record(day, etag, etag))
-        file = self.image(day, name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(body)
+            name, etag = "_".join(map(str, place)) + ".jpg", f'"{int(its.st_mtime):x}-{its.st_size:x}"'
+            records = self.records.setdefault(name, [])
+            if records and self.image(records[-1].day, name).read_bytes() == file.read_bytes():
+                records[-1] = records[-1]._replace(newest_etag=etag)
+                continue
+            records.append(Record(day, etag, etag))
+            image = self.image(day, name)
+            image.parent.mkdir(parents=True, exist_ok=True)
+            image.write_bytes(file.read_bytes())
 
     def image(self, day: str, name: str) -> Path:
         return self.folder / "images" / self.savename / day / name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.end_to_end.rendering import LAYER, Rendering
 from tests.importers.imports import Watched
 from tests.importers.kedamadiff_script import KedamaDiff
 from tests.servers.published import published
-from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
+from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.importers.kedamadiff import KedamaDiffArchive, import_kedamadiff, tile_of
@@ -36,24 +36,23 @@ NOW = datetime(2022, 1, 1, tzinfo=UTC)
 def imported(
     archive: Path,
     data: Path,
-    description: MapDescription | None = None,
     *,
     watch: Watched | None = None,
     savename: str | None = None,
     layer: str | None = None,
+    **entry: Any,
 ) -> Watched:
     watch = watch or Watched()
     opened, store = KedamaDiffArchive.open(archive, savename), FileStore(data / "tiles")
     with History.open(f"sqlite:///{data / 'history.sqlite'}") as history:
-        into = description or MapDescription(name=ANTWORLD, url="http://127.0.0.1/")
+        into = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", **entry)
         watch.outside = import_kedamadiff(opened, into, history, store, NOW, watch, layer)
     return watch
 
 
 @pytest.fixture(scope="session")
 def archived(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> KedamaDiff:
-    """An archive with all days of a real map. It has both forms side by side; a test deletes the one that it
-    does not need."""
+    """An archive with all days of a real map. It has both forms; the newer one counts."""
     folder = tmp_path_factory.mktemp("kedamadiff")
     script = KedamaDiff(folder / "archive", "antworld_day")
     for version, day in enumerate(days(shared_maps, ANTWORLD), start=1):
@@ -64,22 +63,10 @@ def archived(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Ked
     return script
 
 
-@pytest.fixture(params=["crawl_records.sqlite3", "update_history.json"])
-def archive(request: pytest.FixtureRequest, archived: KedamaDiff, tmp_path: Path) -> KedamaDiff:
-    return copied(archived, tmp_path, request.param)
-
-
 @pytest.fixture
 def newer(archived: KedamaDiff, tmp_path: Path) -> KedamaDiff:
-    return copied(archived, tmp_path, "crawl_records.sqlite3")
-
-
-def copied(archived: KedamaDiff, folder: Path, form: str) -> KedamaDiff:
-    copy = KedamaDiff(folder / "archive", archived.savename, archived.records)
+    copy = KedamaDiff(tmp_path / "archive", archived.savename, archived.records)
     shutil.copytree(archived.folder, copy.folder, symlinks=True)
-    for file in copy.data.iterdir():
-        if file.name.startswith("crawl") != form.startswith("crawl"):
-            file.unlink()
     return copy
 
 
@@ -92,17 +79,20 @@ def told(versions: set[RecordedVersion], *, with_etags: bool) -> set[RecordedVer
     }
 
 
+@pytest.mark.parametrize("is_newer", [True, False])
 def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_fetch(
-    archive: KedamaDiff,
+    newer: KedamaDiff,
     antworld: list[Harvested],
     project: Project,
     nginx: Callable[..., Nginx],
     shared_maps: Path,
     tmp_path: Path,
+    *,
+    is_newer: bool,
 ) -> None:
-    is_newer = (archive.data / "crawl_records.sqlite3").exists()
-    options = {} if is_newer else {"layer": LAYER}
-    watch = imported(archive.folder, project.data, **options)  # type: ignore[arg-type]
+    if not is_newer:
+        (newer.data / "crawl_records.sqlite3").unlink()
+    watch = imported(newer.folder, project.data, layer=None if is_newer else LAYER)
     assert [day.isoformat() for day in watch.days] == [one.day for one in antworld]
     harvested = antworld[-1].versions
     found = project.versions()
@@ -142,52 +132,31 @@ def test_an_import_that_was_stopped_goes_on_and_takes_days_with_other_records_an
 def test_missing_images_are_listed_and_imported_when_they_are_found_again(
     newer: KedamaDiff, project: Project
 ) -> None:
-    lost, damaged, *_ = newer.records
-    file = newer.image(newer.records[lost][0].day, lost)
-    body = file.read_bytes()
-    file.unlink()
-    newer.image(newer.records[damaged][0].day, damaged).write_bytes(b"version https://git-lfs.github.com")
+    """A day none of whose images is there is left out."""
+    images, everything = newer.folder / "images", sum(len(records) for records in newer.records.values())
+    images.rename(newer.folder / "elsewhere")
     watch = imported(newer.folder, project.data)
-    assert {(file, why.partition(":")[0]) for _, file, why in watch.missing} == {
-        (lost, "the archive has no such image"),
-        (damaged, "the file is not an image"),
-    }
-    file.write_bytes(body)
-    again = imported(newer.folder, project.data)
-    assert (len(again.days), {name for _, name, _ in again.missing}) == (
-        1,
-        {damaged} & {name for _, name, _ in again.missing},
-    )
-
-
-def test_a_day_none_of_whose_images_is_there_is_left_out(newer: KedamaDiff, project: Project) -> None:
-    shutil.rmtree(newer.folder / "images")
-    watch = imported(newer.folder, project.data)
-    everything = sum(len(records) for records in newer.records.values())
     assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, everything)
-    project.add_map(ANTWORLD, "http://127.0.0.1:9/")
-    shown = project.scrapy("import", "kedamadiff", str(newer.folder), ANTWORLD, check=False)
-    assert (shown.returncode, shown.stdout.splitlines()) == (
-        3,
-        [
-            "missing in the source: 4 days",
-            f"missing in the source: {everything} images; --json names them all",
-            f"map '{ANTWORLD}': nothing was imported",
-        ],
-    )
+    (newer.folder / "elsewhere").rename(images)
+    damaged = min(images.rglob("*.jpg"))
+    body = damaged.read_bytes()
+    damaged.write_bytes(b"version https://git-lfs.github.com")
+    watch = imported(newer.folder, project.data)
+    ((_, file, why),) = watch.missing
+    assert (len(watch.days), file, why.partition(":")[0]) == (4, damaged.name, "the file is not an image")
+    damaged.write_bytes(body)
+    again = imported(newer.folder, project.data)
+    assert (len(again.days), again.missing) == (1, [])
 
 
 def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project) -> None:
-    description = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", zooms=(-6, -4))
-    watch = imported(newer.folder, project.data, description)
-    zooms = {one.zoom for one in project.versions()}
-    assert zooms == {-6, -5, -4}
+    watch = imported(newer.folder, project.data, zooms=(-6, -4))
+    assert {one.zoom for one in project.versions()} == {-6, -5, -4}
     everything = sum(len(records) for records in newer.records.values())
     assert watch.outside + len(project.versions()) == everything
     corner = Zone(center=(127, 127), width=1, height=1, zoom=0)
-    nothing = MapDescription(name="other", url="http://127.0.0.1/", zooms=(0, 0), zones=(corner,))
-    with pytest.raises(SiteError, match="map 'other' keeps none of the tiles of antworld_day"):
-        imported(newer.folder, project.data / "other", nothing)
+    with pytest.raises(SiteError, match="map 'antworld' keeps none of the tiles of antworld_day"):
+        imported(newer.folder, project.data / "other", zooms=(0, 0), zones=(corner,))
 
 
 @pytest.mark.parametrize(
@@ -205,60 +174,53 @@ def test_file_names_are_the_grids_or_paths_of_overviewer(file: str, tile: Tile) 
     assert tile_of(file) == tile
 
 
-def test_an_archive_that_is_not_there_or_not_named_is_told(newer: KedamaDiff, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        imported(tmp_path / "none", data)
-    with pytest.raises(ConfigurationError, match="is not an archive of KedamaDiff: no data/SAVENAME/crawl"):
-        imported(newer.data, data)
-    shutil.copytree(newer.data, newer.data.parent / "v2_daytime")
-    with pytest.raises(ConfigurationError, match="antworld_day, v2_daytime: say which with --savename"):
-        imported(newer.folder, data)
-    assert imported(newer.folder, data, savename="antworld_day").days
-
-
-def test_records_of_several_rotations_are_refused_and_those_that_were_deleted_do_not_count(
-    newer: KedamaDiff, tmp_path: Path
-) -> None:
-    newer.change("UPDATE crawl_records SET map_rotation = 'tl'")
-    newer.change("UPDATE crawl_records SET map_rotation = 'tr' WHERE rowid % 2")
-    with pytest.raises(ConfigurationError, match="of the rotations tl and tr, and their images share"):
-        imported(newer.folder, tmp_path / "data")
-    newer.change("UPDATE crawl_records SET deleted = 1 WHERE map_rotation = 'tr'")
-    assert imported(newer.folder, tmp_path / "data").days
-
-
-def test_the_layer_of_a_map_of_mapcrafter_is_the_rotation_that_the_records_name(
-    newer: KedamaDiff, project: Project
-) -> None:
-    newer.change("UPDATE crawl_records SET map_rotation = 'tr'")
-    newer.change("UPDATE last_update SET renderer = 'Mapcrafter'")
-    newer.change("UPDATE map_attributes SET map_name = 'map_world'")
-    imported(newer.folder, project.data)
-    with History.open_read_only(f"sqlite:///{project.database}") as history:
-        assert [one.name for one in map_outline(history, ANTWORLD).layers] == ["map_world/tr"]
-
-
-def test_the_layer_must_be_known_and_kept(archived: KedamaDiff, tmp_path: Path) -> None:
-    older = copied(archived, tmp_path, "update_history.json")
-    with pytest.raises(ConfigurationError, match="which layer of map 'antworld' is the archive of"):
-        imported(older.folder, tmp_path / "data")
-    description = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", layers=("night",))
-    with pytest.raises(ConfigurationError, match=r"keeps the layers night by maps\.toml, and not 'day'"):
-        imported(older.folder, tmp_path / "data", description, layer="day")
+ROTATIONS: Final = "UPDATE crawl_records SET map_rotation = iif(rowid % 2, 'tr', 'tl')"
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "options", "words"),
     [
-        lambda newer: (newer.data / "crawl_records.sqlite3").write_bytes(b"SQLite format 3\0, cut off"),
-        lambda newer: newer.change("UPDATE crawl_records SET crawled_at = 'monday'"),
+        (lambda its: shutil.rmtree(its.folder), {}, "there is no folder"),
+        (lambda its: shutil.rmtree(its.data), {}, "is not an archive of KedamaDiff: no data/SAVENAME/crawl"),
+        (lambda its: shutil.copytree(its.data, its.data.parent / "v2"), {}, "antworld_day, v2: say which"),
+        (lambda its: its.change(ROTATIONS), {}, "of the rotations tl and tr, and their images share"),
+        (
+            lambda its: (its.data / "crawl_records.sqlite3").write_bytes(b"SQLite format 3\0, cut off"),
+            {},
+            r"the records in .* cannot be read .*mend or restore",
+        ),
+        (
+            lambda its: its.change("UPDATE crawl_records SET crawled_at = 'monday'"),
+            {},
+            r"the records in .* cannot be read .*mend or restore",
+        ),
+        (
+            lambda its: its.change("UPDATE map_attributes SET map_name = ''"),
+            {},
+            "which layer of map 'antworld' is the archive of",
+        ),
+        (
+            lambda its: None,
+            {"layers": ("night",), "layer": "day"},
+            r"keeps the layers night by maps\.toml, and",
+        ),
     ],
-    ids=["cut off", "no day"],
 )
-def test_records_that_cannot_be_read_are_told_in_a_line(
-    newer: KedamaDiff, tmp_path: Path, damage: Callable[[KedamaDiff], object]
+def test_what_cannot_be_imported_is_one_line(
+    newer: KedamaDiff, tmp_path: Path, damage: Callable[[KedamaDiff], object], options: Any, words: str
 ) -> None:
     damage(newer)
-    with pytest.raises(TileHarvestError, match=r"the records in .* cannot be read .*mend or restore"):
-        imported(newer.folder, tmp_path / "data")
+    with pytest.raises(TileHarvestError, match=words):
+        imported(newer.folder, tmp_path / "data", **options)
+
+
+def test_records_that_were_deleted_do_not_count_and_the_rotation_of_the_others_names_mapcrafters_layer(
+    newer: KedamaDiff, project: Project
+) -> None:
+    newer.change(ROTATIONS)
+    newer.change("UPDATE crawl_records SET deleted = 1 WHERE map_rotation = 'tl'")
+    newer.change("UPDATE last_update SET renderer = 'Mapcrafter'")
+    newer.change("UPDATE map_attributes SET map_name = 'map_world'")
+    assert imported(newer.folder, project.data, savename="antworld_day").days
+    with History.open_read_only(f"sqlite:///{project.database}") as history:
+        assert [one.name for one in map_outline(history, ANTWORLD).layers] == ["map_world/tr"]

@@ -1,8 +1,9 @@
-"""Pictures of some ground, against the tiles that lie there."""
+"""Pictures of some ground and of a change, against the tiles that lie there."""
 
 from __future__ import annotations
 
 import io
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,11 @@ from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, SECOND, Wor
 from tileharvest.errors import StoreError
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
+from tileharvest.notices.notice import changed_places
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.scenes import HALF, MOST_ACROSS, Scenes
+from tileharvest.pictures.frames import Legend
+from tileharvest.pictures.pixels import UNREADABLE, background, picture_of
+from tileharvest.pictures.scenes import GAP, HALF, HEADING, MOST_ACROSS, Scenes, change_picture
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.layers import Layer
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 A, B = Tile(0, 1, 1), Tile(0, 3, 1)
+LOOKED_AT = Tile(0, 7, 5)
 
 
 @pytest.fixture
@@ -42,13 +47,11 @@ def scenes(world: World) -> Iterator[Scenes]:
 def test_a_rectangle_shows_its_part_of_each_tile_as_it_was_on_the_day(world: World) -> None:
     world.harvest(FIRST, {A: picture(RED), B: picture(RED)})
     world.harvest(SECOND, {B: picture(GREEN)})
+    # Tiles of 8 pixels: two of the left tile, and three of the right one.
+    ground = Ground(1.5, 0.5, 2.75, 2)
     with scenes(world) as drawn:
-        # Tiles of 8 pixels: two of the left tile, and three of the right one.
-        image = drawn.mosaic(Ground(1.5, 0.5, 2.75, 2), 0, SECOND)
-        assert (image.size, drawn.mosaic(Ground(1.5, 0.5, 2.75, 2), 0, FIRST).getcolors()) == (
-            (5, 6),
-            [(30, RED[:3])],
-        )
+        image, before = (drawn.mosaic(ground, 0, day) for day in (SECOND, FIRST))
+    assert (image.size, before.getcolors()) == ((5, 6), [(30, RED[:3])])
     assert [image.getpixel((column, 3)) for column in range(5)] == [RED[:3]] * 2 + [GREEN[:3]] * 3
 
 
@@ -61,11 +64,9 @@ def test_a_large_rectangle_is_shown_at_a_coarser_zoom_that_is_composed(world: Wo
         assert drawn.mosaic(ground, zoom, FIRST).getcolors() == [((8 * MOST_ACROSS) ** 2, GREEN[:3])]
 
 
-@pytest.mark.parametrize(("depth", "colours"), [(1, {RED, GREEN, (0, 0, 0, 0)}), (2, None)])
-def test_pixels_of_a_canvas_are_not_blended(
-    world: World, depth: int, colours: set[tuple[int, ...]] | None
-) -> None:
-    """Each fourth pixel of its palette is transparent. Other maps blend the colours of their pixels."""
+@pytest.mark.parametrize("depth", [1, 2])
+def test_pixels_of_a_canvas_are_not_blended_and_those_of_other_maps_are(world: World, depth: int) -> None:
+    """Each fourth pixel is transparent."""
     image = Image.new("RGBA", (8, 8), RED)
     for place in range(64):
         if place % 4 == 0 or place % 3 == 0:
@@ -79,42 +80,101 @@ def test_pixels_of_a_canvas_are_not_blended(
         found, _ = composer.image(past, composer.parts(past, TileRange.of(above))[above])
     assert found is not None
     seen = {colour for _, colour in found.getcolors() or ()}
-    assert seen <= colours if colours else not seen <= {RED, GREEN, (0, 0, 0, 0)}
+    assert (seen <= {RED, GREEN, (0, 0, 0, 0)}) == (depth == 1)
 
 
 def test_two_days_are_cropped_to_what_differs(world: World) -> None:
     image = Image.new("RGBA", (256, 256), RED)
     image.paste(GREEN, (100, 100, 110, 110))
-    marked = io.BytesIO()
-    image.save(marked, "PNG")
     layer = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=(256, 256))
     world.harvest(FIRST, dict.fromkeys(square(0, 4), picture(RED, 256)), described=layer)
-    world.harvest(SECOND, {A: marked.getvalue()}, described=layer)
+    world.harvest(SECOND, {A: as_png(image)}, described=layer)
+    ground = Ground.of(TileRange(0, 1, 7, 1, 7))
     with scenes(world) as drawn:
-        body = drawn.before_and_after(Ground.of(TileRange(0, 1, 7, 1, 7)), 0, FIRST, SECOND)
+        body = drawn.before_and_after(ground, 0, FIRST, SECOND)
+        assert drawn.before_and_after(ground, 0, SECOND, SECOND) is None
     assert body is not None
     both = Image.open(io.BytesIO(body)).convert("RGB")
     # The crop is square, so each half is; and the mark is seen in the right one alone.
-    assert both.size == (2 * HALF + 8, HALF)
-    greens = [x for x in range(both.width) if any(_is_green(both, x, y) for y in range(0, both.height, 4))]
-    assert min(greens) > HALF + 8
-
-
-def test_days_that_look_the_same_have_no_picture(world: World) -> None:
-    world.harvest(FIRST, {A: picture(RED)})
-    world.harvest(SECOND, {A: picture((254, 0, 1, 255))})
-    with scenes(world) as drawn:
-        assert drawn.before_and_after(Ground(0, 0, 2, 2), 0, FIRST, SECOND) is None
+    assert both.size == (2 * HALF + GAP, HALF)
+    assert share(both.crop((0, 0, HALF, HALF)), GREEN) == 0
+    assert share(both.crop((HALF + GAP, 0, *both.size)), GREEN) > 0.003
 
 
 def test_an_image_that_is_missing_is_not_shown_as_empty_ground(world: World) -> None:
     world.harvest(FIRST, {A: picture(RED)})
-    for file in (world.data / "tiles").rglob("*.png"):
-        file.unlink()
+    shutil.rmtree(world.data / "tiles")
     with scenes(world) as drawn, pytest.raises(StoreError):
         drawn.mosaic(Ground(0, 0, 2, 2), 0, FIRST)
 
 
-def _is_green(image: Image.Image, x: int, y: int) -> bool:
-    red, green, _ = image.getpixel((x, y))  # type: ignore[misc]
-    return bool(green > 200 and red < 50)
+def share(image: Image.Image, colour: tuple[int, ...]) -> float:
+    """The share of pixels of nearly this colour."""
+    near = (min(max(abs(a - b) for a, b in zip(one, colour, strict=False)) // 13, 1) for one in pixels(image))
+    return 1 - sum(near) / (image.width * image.height)
+
+
+def pixels(image: Image.Image) -> Iterator[tuple[int, int, int]]:
+    body = image.tobytes()
+    return zip(body[::3], body[1::3], body[2::3], strict=True)
+
+
+def change_of(world: World) -> tuple[Image.Image, Image.Image] | None:
+    """Before and after, in the picture of the second day's change."""
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        outline = map_outline(history, MAP)
+        views = [(place.layer, place.views[0]) for place in changed_places(history, outline, SECOND)]
+        body = change_picture(history, world.store, outline, views, SECOND)
+    if body is None:
+        return None
+    whole = Image.open(io.BytesIO(body)).convert("RGB")
+    side = (whole.width - GAP) // 2
+    assert (whole.width <= 1200, whole.height) == (True, side + HEADING)
+    return whole.crop((0, HEADING, side, whole.height)), whole.crop((side + GAP, HEADING, *whole.size))
+
+
+@pytest.mark.parametrize(("body", "colour"), [(picture(GREEN), GREEN), (None, (26, 26, 26))])
+def test_the_picture_of_a_change_has_a_frame_around_what_differs(
+    world: World, body: bytes | None, colour: tuple[int, ...]
+) -> None:
+    """It is a quarter of a view of 2 x 2 tiles. What is gone is left blank."""
+    world.harvest(FIRST, dict.fromkeys(square(0, 8), picture(RED)))
+    world.harvest(SECOND, {LOOKED_AT: body})
+    halves = change_of(world)
+    assert halves is not None
+    assert [share(half, colour) for half in halves] == pytest.approx([0, 0.25], abs=0.01)
+    before, after = (share(half, (255, 0, 200)) for half in halves)
+    assert before == pytest.approx(after, abs=0.001) != 0
+    shutil.rmtree(world.data / "tiles")
+    assert change_of(world) is None
+
+
+def lowres(side: int = 10) -> bytes:
+    """As BlueMap's `LowresTile` lays it out: one column and one row more, and as much again below."""
+    image = Image.new("RGBA", (side + 1, 2 * (side + 1)), RED)
+    image.paste((0, 0, 255, 255), (0, 0, side + 1, side + 1))
+    image.paste(GREEN, (0, 0, side, side))
+    return as_png(image)
+
+
+def test_of_a_lowres_image_the_upper_part_is_the_picture_and_any_other_image_stays() -> None:
+    seen = Image.open(io.BytesIO(picture_of(lowres())))
+    assert (seen.size, seen.convert("RGBA").getcolors()) == ((10, 10), [(100, GREEN)])
+    for other in (picture(), picture(height=9), picture(RED, 16, 8), b"", b"abc", picture()[:30]):
+        assert picture_of(other) == other
+    with pytest.raises(UNREADABLE):
+        picture_of(lowres()[:60])
+
+
+def test_the_colour_behind_tiles_is_the_maps_own_if_it_is_one() -> None:
+    colours = [background(css) for css in ("#123456", "#12345680", None, "nice")]
+    assert colours == [(18, 52, 86)] * 2 + [(26, 26, 26)] * 2
+
+
+def test_title_and_day_are_on_the_picture_and_the_rest_of_it_stays() -> None:
+    image = Image.new("RGB", (640, 360), (90, 140, 60))
+    Legend((640, 360), "My server").write(image, "2024-05-01")
+    for top in (0, 320):
+        # Of letters the edges are neither dark nor white.
+        assert max(image.convert("L").crop((0, top, 200, top + 40)).tobytes()) > 200
+    assert image.getpixel((320, 180)) == (90, 140, 60)

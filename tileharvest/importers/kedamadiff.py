@@ -374,7 +374,7 @@ def _layer_name(
     archive: KedamaDiffArchive, description: MapDescription, known: MapOutline | None, wanted: str | None
 ) -> str:
     kept, there = description.layers, [layer.name for layer in known.layers] if known else []
-    own = archive.attributes.get("map_name")
+    own = archive.attributes.get("map_name") or None
     if own and archive.attributes.get("renderer") == "Mapcrafter":
         own = f"{own}/{archive.attributes.get('rotation', _ROTATION)}"
     only = [names[0] for names in (kept, there) if len(names) == 1]

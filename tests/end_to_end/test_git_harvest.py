@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, rows
-from tests.end_to_end.project import LayerTile
 from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP_ANEW
 from tests.end_to_end.real_maps import harvested_versions
 from tests.servers.git_host import git_host
@@ -164,6 +163,7 @@ def test_a_budget_of_bytes_ends_a_fetch_and_the_next_run_goes_on(
 def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
     host: Host, project: Project, shared_maps: Path
 ) -> None:
+    """A layer with more tiles than it may have is ended as on its site."""
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234\n" % 1
     host.publish(shared_maps, "alexjj", 1, DAY)
     files = files_of(shared_maps, "alexjj", 1)
@@ -180,6 +180,9 @@ def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
         done = project.crawl(name, DAY, check=False)
         assert (done.returncode, words in done.stderr) == (5, True), (name, done.stderr)
     assert not project.versions()
+    project.add_map("endless", URL, git={"url": host.url, "path": "docs"}, max_tiles=6)
+    assert "has more than 6 tiles, so it may have no end" in project.crawl("endless", DAY, check=False).stderr
+    assert 6 < len(project.versions()) < 29
 
 
 @pytest.mark.parametrize("word", ["harvest", "import"])
@@ -214,31 +217,3 @@ def test_without_the_git_program_a_line_says_what_to_install(project: Project, t
     done = project.scrapy_from_nothing("crawl", "overviewer", "-a", "map=small", PATH=str(tmp_path))
     assert done.returncode == 1
     assert "the git program is not installed, and nothing was changed: install it" in done.stderr
-
-
-def test_a_layer_with_more_tiles_than_it_may_have_is_ended_in_git_as_on_its_site(
-    host: Host, project: Project, shared_maps: Path
-) -> None:
-    host.publish(shared_maps, "alexjj", 1, DAY)
-    entry = {"url": host.url, "path": "docs"}
-    project.add_map("small", URL, git=entry, max_tiles=6)
-    done = project.scrapy("crawl", "overviewer", "-a", "map=small", "-a", f"day={DAY}", check=False)
-    assert "has more than 6 tiles, so it may have no end" in done.stderr
-    assert 6 < len(project.versions()) < 29
-    project.maps_file.unlink()
-    project.add_map("small", URL, git=entry)
-    assert project.harvest("small", DAY)["finished"]
-    assert len(project.versions()) == 29
-
-
-def test_tiles_far_from_all_others_are_harvested_as_the_tree_lists_them(
-    host: Host, project: Project, shared_maps: Path
-) -> None:
-    files = files_of(shared_maps, "duckmap", 6)
-    tile = next(body for path, body in files.items() if path.endswith(".png"))
-    files["tiles/minecraft_overworld/3/900_-700.png"] = tile
-    host.repository.commit(moment_of(DAY), files, whole=True)
-    host.repository.written()
-    project.add_map("far", URL, renderer="squaremap", git=host.url)
-    project.harvest("far", DAY)
-    assert project.outcomes()[LayerTile("minecraft_overworld", 0, 1801, 1399)] == "add"

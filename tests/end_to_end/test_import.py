@@ -1,4 +1,4 @@
-"""Repositories of published maps, imported: the history is that of harvests on the days of their commits."""
+"""Repositories and folders of published maps, imported: the history is that of harvests on their days."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, rows
 from tests.end_to_end.project import await_condition
+from tests.end_to_end.published_maps import ANTWORLD_MAP
 from tests.end_to_end.real_maps import harvested_versions
 from tests.importers.imports import dot
-from tests.servers.repositories import FastImport, git, map_repository, moment_of
+from tests.servers.published import published
+from tests.servers.repositories import git, map_repository, moment_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     from tests.end_to_end.published_maps import PublishedMap
 
 
-def imported(project: Project, source: Path | str, name: str, *more: str) -> dict[str, Any]:
-    """`scrapy import git SOURCE NAME --json`: what it tells."""
-    done = project.scrapy("import", "git", str(source), name, "--json", *more)
+def imported(project: Project, source: Path, name: str, *more: str, form: str = "git") -> dict[str, Any]:
+    """`scrapy import FORM SOURCE NAME --json`: what it tells."""
+    done = project.scrapy("import", form, str(source), name, "--json", *more)
     return dict(json.loads(done.stdout))
 
 
@@ -46,15 +48,26 @@ def test_the_imported_history_is_the_harvested_one(
     assert project.versions() == before
 
 
-@pytest.fixture
-def small(project: Project, shared_maps: Path, tmp_path: Path) -> FastImport:
-    """The repository of a small map in `maps.toml`, with the map at its top; never imported."""
-    project.add_map("small", URL)
-    return map_repository(shared_maps, "alexjj", [(1, "2016-10-06"), (2, "2016-10-07")], tmp_path / "map.git")
+def test_backups_in_any_order_give_the_harvested_history(
+    project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
+) -> None:
+    harvested = harvested_versions(shared_maps, common_folder, ANTWORLD_MAP)
+    project.add_map("antworld", URL)
+    for one in (harvested[2], harvested[0], harvested[3], harvested[1], harvested[0]):
+        folder = published(shared_maps, "antworld", one.version, tmp_path / "backup")
+        assert len(imported(project, folder, "antworld", "--day", one.day, form="folder")["days"]) == 1
+    assert rows(project.versions()) == rows(harvested[-1].versions)
+    assert project.stored() == harvested[-1].stored
+    assert len(project.harvests("antworld")) == 4
 
 
-def test_a_killed_import_of_two_thousand_commits_goes_on(project: Project, small: FastImport) -> None:
+def test_a_killed_import_of_two_thousand_commits_goes_on(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
     """Forty commits a day. What is recorded at the kill is not recorded again; nothing else is missing."""
+    project.add_map("small", URL)
+    published_days = [(1, "2016-10-06"), (2, "2016-10-07")]
+    small = map_repository(shared_maps, "alexjj", published_days, tmp_path / "map.git")
     every = git(small.folder, "ls-tree", "-r", "--name-only", "main").splitlines()
     tiles = [path for path in every if re.fullmatch(r"[^/]+(/[0-3])+\.png", path)]
     start = moment_of("2017-01-01", 0)

@@ -46,8 +46,8 @@ def test_a_harvest_tells_what_has_changed_with_a_picture_and_of_its_end_by_an_er
         "an address to notify is left out: the environment variable MISSING is not set;"
     )
     assert missed == (
-        "the notice about map 'small' did not reach json://... (it answered 500); the harvest is kept as it is:"
-        " look at `notify`, and see docs/notices.md"
+        "the notice about map 'small' did not reach json://... (it answered 500); the harvest is kept as it"
+        " is: look at `notify`, and see docs/notices.md"
     )
     assert SECRET not in first.said + str(first.reports)
     beginning, change, failure = (one for one in received.posted if one.path == f"/in/{SECRET}")

@@ -93,9 +93,9 @@ def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
     assert list(store.path(IMAGE).parent.iterdir()) == [store.path(IMAGE)]
 
 
-@pytest.mark.parametrize("number", [1, 3, 40])
+@pytest.mark.parametrize(("number", "is_synced_whole"), [(1, False), (3, False), (40, False), (40, True)])
 def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
-    root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    root: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_synced_whole: bool
 ) -> None:
     kept: set[str] = set()
     """What a power cut would leave: bytes and names that were synced."""
@@ -110,8 +110,14 @@ def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     def synced(place: str) -> None:
         kept.update([place], (name for name, folder in named.items() if folder == place))
 
+    def synced_whole(descriptor: int) -> None:
+        assert os.fstat(descriptor).st_dev == root.stat().st_dev
+        kept.update(str(file) for file in root.rglob("*"))
+
     monkeypatch.setattr(os, "replace", renamed)
     monkeypatch.setattr(files, "_sync", synced)
+    monkeypatch.setattr(files, "_sync_file_system", synced_whole)
+    monkeypatch.setattr(files, "_is_synced_whole", lambda _: is_synced_whole)
     bodies = [f"image {each}".encode() for each in range(number)]
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
     store = FileStore(root)
@@ -121,3 +127,9 @@ def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     kept.clear()
     FileStore(root).put(images)
     assert {str(store.path(image)) for image in images} <= kept
+
+
+def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
+    # That of /proc is none of those that are known.
+    with Path("/proc/version").open("rb") as file:
+        assert not files._is_synced_whole(file.fileno())

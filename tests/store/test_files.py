@@ -4,7 +4,7 @@ import os
 import resource
 import time
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ from tileharvest.store import files
 from tileharvest.store.files import LEFTOVER_AGE, FileStore
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import Image
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))

@@ -30,7 +30,6 @@ IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))
 KEY = f"/tiles/maps/{IMAGE.sha1[:2]}/{IMAGE.sha1}.png"
 TICK = timedelta(milliseconds=1)
 BRISK: dict[str, Any] = {
-    "request": timedelta(seconds=0.2),
     "retries": RETRIES
     | {"max_retries": 2, "backoff": {"init_backoff": TICK, "max_backoff": 2 * TICK, "base": 2.0}},
 }
@@ -196,7 +195,9 @@ def test_without_a_usable_answer_there_is_one_line(
     site: Misbehaving, call: Callable[[S3Store], object], rule: Rule, happened: str
 ) -> None:
     site.rule_for_all = rule
-    assert f"the store s3://tiles: {happened}; {LOST}; " in failure(call, S3Store("tiles", **BRISK))
+    assert f"the store s3://tiles: {happened}; {LOST}; " in failure(
+        call, S3Store("tiles", request=timedelta(seconds=0.2), **BRISK)
+    )
 
 
 def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S3Store], object]) -> None:

@@ -117,7 +117,7 @@ def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlS
 
 
 def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer) -> None:
-    with restarted.database() as name, History.open(restarted.url(name), patience=0.1) as history:
+    with restarted.database() as name, History.open(restarted.url(name), patience=2.0) as history:
         harvest = began(history)
         restarted.stop()
         with pytest.raises(HistoryError, match=r"cannot be reached, .*; nothing recorded was lost"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.walk.trust import RememberedValidator
+    from tileharvest.walk.walk import RememberedValidator
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""

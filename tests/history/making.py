@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tileharvest.history.blocks import KnownBlock
     from tileharvest.history.harvests import HarvestRecord
     from tileharvest.tiles.block import Block
-    from tileharvest.walk.trust import RememberedValidator
+    from tileharvest.walk.walk import RememberedValidator
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)

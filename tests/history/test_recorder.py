@@ -28,7 +28,7 @@ from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
-from tileharvest.walk.trust import RememberedValidator
+from tileharvest.walk.walk import RememberedValidator
 
 if TYPE_CHECKING:
     from tileharvest.history.database import History

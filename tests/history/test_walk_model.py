@@ -21,7 +21,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import prove
-from tileharvest.walk.trust import RememberedValidator
+from tileharvest.walk.walk import RememberedValidator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -21,8 +21,7 @@ from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import Decision, decide
 from tileharvest.walk.proof import Proof, prove
-from tileharvest.walk.trust import RememberedValidator
-from tileharvest.walk.walk import Walk
+from tileharvest.walk.walk import RememberedValidator, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

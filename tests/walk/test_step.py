@@ -10,8 +10,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.trust import RememberedValidator
-from tileharvest.walk.walk import Walk
+from tileharvest.walk.walk import RememberedValidator, Walk
 
 WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)

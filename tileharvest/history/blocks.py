@@ -70,7 +70,7 @@ from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
-from tileharvest.walk.trust import RememberedValidator
+from tileharvest.walk.walk import RememberedValidator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -140,7 +140,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTi
 
     Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
     remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
-    again after a kill, because `walk.trust.remember` leaves out late answers. Such a state was seen by
+    again after a kill, because `walk.walk.remember` leaves out late answers. Such a state was seen by
     another harvest and is not whole, and the tile has changed since.
     """
     for row in connection.execute(_FOUND_AND_REMEMBERED, {"in_layer": layer}, execution_options=IN_SLICES):

@@ -12,7 +12,7 @@ the same. Overviewer's `--check-tiles` removes tiles without touching those abov
 the law is
 
 - proved from the times in the history before it is used (`proof`),
-- used only below tiles that are trusted (`trust`),
+- used only below tiles that are trusted (`RememberedValidator`),
 - checked by asking some of the skipped tiles (`Audit`),
 - and put aside for a full walk every few days (`decision`).
 """

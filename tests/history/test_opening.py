@@ -125,7 +125,7 @@ def test_reading_only_refuses_to_write(url: str) -> None:
     ("url", "message"),
     [
         ("data/history.sqlite", "names no database: write for example sqlite:///data/history.sqlite"),
-        ("nothing://x", "names no database"),
+        ("nothing://x", "SQLite or PostgreSQL, not nothing"),
         ("mysql://host/history", "SQLite or PostgreSQL, not mysql"),
         ("sqlite://", "in memory would be lost"),
         ("sqlite:///:memory:", "in memory would be lost"),

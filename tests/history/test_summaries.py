@@ -6,12 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import event
 
 from tests.history.making import DAY, END, LATER, LAYER, THIRD, A, B, C, began, ended, found, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import Cost, spent
-from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import (
     HarvestSummary,
@@ -47,21 +45,6 @@ def test_a_map_is_summed_up(harvested: History) -> None:
     assert (summary.name, summary.tiles, summary.versions) == ("world", 1, 4)
     # An image of several tiles counts once.
     assert summary.image_bytes == len(b"sea") + len(b"island")
-
-
-def test_what_a_list_of_maps_needs_is_asked_for_all_maps_at_once(harvested: History) -> None:
-    """However many there are."""
-    statements: list[object] = []
-    asked = []
-    event.listen(harvested._engine, "before_cursor_execute", lambda *said: statements.append(said[2]))
-    for number in range(3):
-        statements.clear()
-        map_summaries(harvested)
-        proofs(harvested)
-        last_full(harvested)
-        asked.append(len(statements))
-        ended(began(harvested, name=f"other {number}"))
-    assert asked[0] == asked[1] == asked[2] > 0
 
 
 def test_harvests_come_oldest_first_with_what_they_found(harvested: History) -> None:

@@ -27,6 +27,7 @@ from tileharvest.history.site_files import keep_site_files
 from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.registry import renderer_named
+from tileharvest.store.port import mend
 from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
@@ -350,7 +351,7 @@ class Harvest:
         nothing = Validator()
         if latest.image is None or latest.validator != nothing or not (late or renewed != nothing):
             return
-        if await asyncio.to_thread(self._images.mend, latest.image, body):
+        if await asyncio.to_thread(mend, self._images, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:

@@ -90,9 +90,11 @@ def note_readings(
     """Notes the indexes that a harvest has read before it asked for any tile, by layer.
 
     A layer whose index is relied on also gets a ground: the tiles that have changed by the index since it was
-    stored, and the tiles whose last result is a failure, because nobody knows their state. Call it once in a
-    harvest.
+    stored, and the tiles whose last result is a failure, because nobody knows their state. The first note of
+    a harvest stays.
     """
+    if connection.execute(_ITS_READINGS, {"in_harvest": harvest}).first() is not None:
+        return
     rows = []
     for name, index in read.items():
         changed = None
@@ -110,11 +112,6 @@ def note_readings(
         its_layers = [row["layer"] for row in rows]
         connection.execute(delete(index_readings).where(index_readings.c.layer.in_(its_layers)))
         connection.execute(insert(index_readings), rows)
-
-
-def has_readings(connection: Connection, harvest: int) -> bool:
-    """Returns whether `note_readings` has noted an index for this harvest."""
-    return connection.execute(_ITS_READINGS, {"in_harvest": harvest}).first() is not None
 
 
 def ground_of(

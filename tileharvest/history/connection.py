@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import create_engine, event, func, insert, inspect, make_url, select
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.exc import ArgumentError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from tileharvest.errors import HistoryError
@@ -37,7 +37,6 @@ less."""
 _PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
 """Seconds between two attempts: 0.05 at first, then twice as many each time, up to 2."""
 
-DIALECTS: Final = ("sqlite", "postgresql")
 _POSTGRESQL: Final = "postgresql+psycopg"
 _EXAMPLE: Final = (
     "write for example sqlite:///data/history.sqlite, or postgresql://user:password@host/database"
@@ -81,14 +80,11 @@ def parse_address(text: str) -> URL:
         url = make_url(text)
         if url.drivername in {"postgresql", "postgres"}:
             url = url.set(drivername=_POSTGRESQL)
-        dialect = url.get_dialect().name
-    except (ArgumentError, NoSuchModuleError) as error:
+    except ArgumentError as error:
         raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
-    if dialect not in DIALECTS:
-        raise HistoryError(f"the history can be SQLite or PostgreSQL, not {dialect}: {_EXAMPLE}")
-    if dialect != "sqlite" and url.drivername != _POSTGRESQL:
-        raise HistoryError(f"PostgreSQL is spoken to with psycopg, not {url.drivername}: {_EXAMPLE}")
-    if dialect == "sqlite" and url.database in {None, "", ":memory:"}:
+    if url.drivername not in ("sqlite", _POSTGRESQL):
+        raise HistoryError(f"the history can be SQLite or PostgreSQL, not {url.drivername}: {_EXAMPLE}")
+    if url.drivername == "sqlite" and url.database in {None, "", ":memory:"}:
         raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
     return url
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, update
 
 from tileharvest.history.blocks import look_up, record
-from tileharvest.history.change_indexes import ground_of, has_readings, note_readings, withdraw
+from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, add_spending
 from tileharvest.history.errors import HarvestEndedError
 from tileharvest.history.harvest_row import add_cost, counts_of, end_harvest, reason_of, why_failed
@@ -370,7 +370,7 @@ class HarvestRecord:
         def write(connection: Connection) -> dict[str, ChangedGround]:
             # The row is locked, so that only one of several processes notes its readings.
             has_walk = connection.execute(_HAS_WALK, {"in_harvest": self.id}).scalar_one()
-            if not has_walk and not has_readings(connection, self.id):
+            if not has_walk:
                 note_readings(connection, self.id, self._layer_ids, read, relied_on)
             grounds = {name: ground_of(connection, self.id, layer) for name, layer in self._layer_ids.items()}
             return {name: ground for name, ground in grounds.items() if ground is not None}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from sqlalchemy import bindparam, case, func, select
+from sqlalchemy import bindparam, func, select
 
 from tileharvest.errors import ExitStatus, HistoryError
 from tileharvest.history.schema import FINISHED, changes, harvest_layers, harvests, insert_into, layers, maps
@@ -129,25 +129,13 @@ _LAYERS_OF_ALL: Final = (
     .join_from(maps, layers, layers.c.map == maps.c.id)
     .order_by(layers.c.id)
 )
-_DAYS: Final = (
-    select(
-        harvests.c.day,
-        func.max(harvests.c.ended),
-        func.count(harvests.c.id) - func.count(harvests.c.ended),
-        func.count(case((harvests.c.reason == FINISHED, 1))).label("finished"),
-    )
+_HARVESTS: Final = (
+    select(harvests.c.day, harvests.c.ended, harvests.c.renderer, harvests.c.reason)
     .where(harvests.c.map == bindparam("in_map"))
-    .group_by(harvests.c.day)
-    .order_by(harvests.c.day)
+    .order_by(harvests.c.day, harvests.c.id)
 )
 _OWN_MAP: Final = select(maps.c.id).where(maps.c.name == bindparam("map_name")).with_for_update()
 """For SQLite the FOR UPDATE is left out, because a file has one writer anyway."""
-_LAST: Final = (
-    select(harvests.c.renderer, harvests.c.reason)
-    .where(harvests.c.map == bindparam("in_map"))
-    .order_by(harvests.c.day.desc(), harvests.c.id.desc())
-    .limit(1)
-)
 _LAYERS: Final = (
     select(layers.c.id, layers.c.name, layers.c.factor)
     .where(layers.c.map == bindparam("in_map"))
@@ -220,8 +208,7 @@ def map_outline(history: History, map_name: str) -> MapOutline:
     with history.reading() as connection:
         of_map = {"in_map": known_map_id(connection, map_name)}
         rows = connection.execute(_LAYERS, of_map).all()
-        days = connection.execute(_DAYS, of_map).all()
-        last = connection.execute(_LAST, of_map).one_or_none()
+        past = connection.execute(_HARVESTS, of_map).all()
         described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
         for row in connection.execute(_DESCRIPTIONS, of_map).all():
             described[row[0]].append(row)
@@ -238,10 +225,20 @@ def map_outline(history: History, map_name: str) -> MapOutline:
         ]
     newest = max((one.last_day for one in outlines), default=None)
     outlines.sort(key=lambda one: one.last_day != newest)
-    unfinished = tuple(row.day for row in days if not row.finished)
-    every = tuple(row.day for row in days)
-    renderer, reason = last or (None, None)
-    return MapOutline(map_name, every, tuple(outlines), renderer, reason, _ends(days), unfinished)
+    ends: dict[date, datetime | None] = {}
+    for one in past:
+        before = next(reversed(ends.values()), one.ended)
+        ends[one.day] = max(before, one.ended) if before is not None and one.ended is not None else None
+    finished = {one.day for one in past if one.reason == FINISHED}
+    return MapOutline(
+        map_name,
+        tuple(ends),
+        tuple(outlines),
+        past[-1].renderer if past else None,
+        past[-1].reason if past else None,
+        tuple(ends.values()),
+        tuple(day for day in ends if day not in finished),
+    )
 
 
 def _first_days(connection: Connection, layer: int, depth: int) -> dict[int, date]:
@@ -251,18 +248,6 @@ def _first_days(connection: Connection, layer: int, depth: int) -> dict[int, dat
         for zoom in range(0, -depth - 1, -1)
     }
     return {zoom: first for zoom, first in firsts.items() if first is not None}
-
-
-def _ends(days: Sequence[Row[*tuple[Any, ...]]]) -> tuple[datetime | None, ...]:
-    """Returns `MapOutline.ended` of the rows of `_DAYS`."""
-    ends: list[datetime | None] = []
-    last: datetime | None = None
-    unfinished = 0
-    for _, ended, open_harvests, _ in days:
-        last = max(filter(None, (last, ended)), default=None)
-        unfinished += open_harvests
-        ends.append(None if unfinished else last)
-    return tuple(ends)
 
 
 def known_map_id(connection: Connection, name: str) -> int:

@@ -19,7 +19,6 @@ from tileharvest.store.port import (
     expect_bytes_of,
     expect_image_name,
     expect_intact,
-    is_whole,
 )
 from tileharvest.tiles.versions import is_image_name
 
@@ -72,17 +71,6 @@ class FileStore:
             self._write({places[image]: images[image] for image in new})
             sync(folders)
         return new
-
-    def mend(self, image: Image, body: bytes) -> bool:
-        expect_bytes_of(image, body)
-        if is_whole(self, image):
-            return False
-        place = self._path(image.file_name)
-        with _store_errors(self._root):
-            self._create_folder(os.path.dirname(place))
-            self._write({place: body})
-            sync([os.path.dirname(place)])
-        return True
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import sha1
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
@@ -44,13 +45,6 @@ class TileStore(Protocol):
         the same time. Raises ValueError if bytes are not the image's, and StoreError if they cannot be kept.
         After an error some of the images may have been kept. They count as there before when they are put
         again; then only the history knows whether any version names them.
-        """
-        ...
-
-    def mend(self, image: Image, body: bytes) -> bool:
-        """Puts the image if the store lacks it, or holds it damaged. Returns whether that was so.
-
-        Reads the image that is there. Raises as `put` does.
         """
         ...
 
@@ -97,12 +91,16 @@ def expect_intact(place: str, name: str, body: bytes) -> None:
         raise StoreError(f"image {place} is damaged, its sha1 is {found}: restore it from a backup")
 
 
-def is_whole(store: TileStore, image: Image) -> bool:
-    """Returns whether the store has the image undamaged."""
-    try:
-        return len(store.named(image.file_name)) == image.size
-    except StoreError:
-        return False
+def mend(store: TileStore, image: Image, body: bytes) -> bool:
+    """Puts the image if the store lacks it, or holds it damaged. Returns whether that was so.
+
+    Reads the image that is there. Raises as `put` does.
+    """
+    with suppress(StoreError):
+        if len(store.named(image.file_name)) == image.size:
+            return False
+    store.remove([image.file_name])
+    return bool(store.put({image: body}))
 
 
 def sha1_of(body: bytes) -> str:
@@ -121,9 +119,6 @@ class DryStore:
         for image, body in images.items():
             expect_bytes_of(image, body)
         return set(images)
-
-    def mend(self, image: Image, body: bytes) -> bool:
-        return bool(self.put({image: body}))
 
     def named(self, name: str) -> NoReturn:
         expect_image_name(name)

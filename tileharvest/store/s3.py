@@ -22,7 +22,6 @@ from tileharvest.store.port import (
     expect_bytes_of,
     expect_image_name,
     expect_intact,
-    is_whole,
 )
 from tileharvest.tiles.versions import is_image_name
 
@@ -143,14 +142,6 @@ class S3Store:
             if not is_there:
                 self._write(image, body)
         return not is_there
-
-    def mend(self, image: Image, body: bytes) -> bool:
-        expect_bytes_of(image, body)
-        if is_whole(self, image):
-            return False
-        with self._failing():
-            self._write(image, body)
-        return True
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)

@@ -115,10 +115,10 @@ def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[
     async def look(harvest: Harvest) -> list[Tile]:
         await skip(harvest, *tops)
         await harvest.counts()
-        once = [tile for audit in await harvest.walks.to_audit(LAYER) for tile in audit.tiles]
+        once = [tile for audit in harvest.walks.to_audit(LAYER) for tile in audit.tiles]
         await harvest.keep_results([TileResult(LAYER, once[0], Outcome.IGNORED)]) if once else None
         await harvest.counts()
-        assert [tile for audit in await harvest.walks.to_audit(LAYER) for tile in audit.tiles] == once
+        assert [tile for audit in harvest.walks.to_audit(LAYER) for tile in audit.tiles] == once
         return once
 
     found: list[Tile] = during(folder, look, day, **keys)
@@ -157,9 +157,9 @@ def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path)
         assert (await step()).skips
         await skip(harvest)
         await harvest.counts()
-        assert set(await walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
+        assert set(walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
         assert await step() == Step(seen=said(TOP))
-        assert await walks.to_audit(LAYER) == []
+        assert walks.to_audit(LAYER) == []
 
     during(folder, look)
     assert decided(folder, LATER + timedelta(days=1)) == (False, "not to be relied on: the reason")

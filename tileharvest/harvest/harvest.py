@@ -231,25 +231,25 @@ class Harvest:
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
-        self._tops: list[tuple[str, Tile]] = []
-        """The known tiles from which walks go on sideways."""
         try:
-            await self._begin(site, files)
+            await asyncio.to_thread(self._begin, site, files)
             for name, guard in self.guards.items():
                 if (why := guard.add(0)) is not None:
                     raise self._without_end(name, why)
-        except AlreadyHarvestedError:
-            # Another worker has finished it while this one looked at the site.
+        except BaseException as error:
             await asyncio.to_thread(self._on_close.close)
-            raise self.already_harvested() from None
-        except BaseException:
-            await asyncio.to_thread(self._on_close.close)
+            if isinstance(error, AlreadyHarvestedError):
+                # Another worker has finished it while this one looked at the site.
+                raise self.already_harvested() from None
             raise
+        self.cost_meter.start()
         self.is_open = True
 
-    async def _begin(self, site: Site, files: Mapping[str, SiteFile] | None) -> None:
+    def _begin(self, site: Site, files: Mapping[str, SiteFile] | None) -> None:
+        """Does what blocks, in a thread."""
+        description = self.description
         beginning = Beginning(
-            map_name=self.description.name,
+            map_name=description.name,
             segment=self.segment.name,
             day=self.day,
             started=self._clock(),
@@ -258,51 +258,44 @@ class Harvest:
             again=self._again,
             pushed=self.is_pushed,
         )
+        history = self._on_close.enter_context(self._holdings.open_history())
+        self._images = self._holdings.open_store()
 
+        def write(_: Connection) -> HarvestRecord:
+            record = begin(history, beginning, self._today)
+            if files is not None:
+                keep_site_files(history, description.name, record.day, files)
+            return record
+
+        self._record = record = history.write(write)
+        self.day, self.continued, self.is_pushed = record.day, record.continued, record.is_pushed
         walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
         endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
 
-        def begun() -> bool:
-            history = self._on_close.enter_context(self._holdings.open_history())
-            self._images = self._holdings.open_store()
+        def look(_: Connection) -> bool:
+            self._tops = record.unasked(endless, MOST_TOPS) if endless else []
+            """The known tiles from which walks go on sideways."""
+            self._known_before = record.known_before(self._areas)
+            self.guards = guards_of(record, description, self.layers, anew=self._again)
+            return record.is_first()
 
-            def write(_: Connection) -> HarvestRecord:
-                record = begin(history, beginning, self._today)
-                if files is not None:
-                    keep_site_files(history, self.description.name, record.day, files)
-                return record
+        def decide(_: Connection) -> None:
+            self.expected = 0 if record.is_pushed else record.expect(self._known_before)
+            doubt, indexes = self.renderer.doubt, site.indexes
+            self.walks = Walks.begin(
+                record, description, self.layers, record.day, doubt, indexes, anew=self._again
+            )
 
-            self._record = record = history.write(write)
-
-            def look(_: Connection) -> bool:
-                self._tops = record.unasked(endless, MOST_TOPS) if endless else []
-                self._known_before = record.known_before(self._areas)
-                self.guards = guards_of(record, self.description, self.layers, anew=self._again)
-                return record.is_first()
-
-            def decide(_: Connection) -> None:
-                self.expected = 0 if record.is_pushed else record.expect(self._known_before)
-                doubt, indexes = self.renderer.doubt, site.indexes
-                self.walks = Walks.begin(
-                    record, self.description, self.layers, record.day, doubt, indexes, anew=self._again
-                )
-
-            # Not in one transaction: this reads all tiles of the map, and others wait to write.
-            is_first = history.read(look)
-            history.write(decide)
-            return is_first
-
-        is_first = await asyncio.to_thread(begun)
-        self.is_pushed = self._record.is_pushed
-        fetches_first = self.description.first == "get" and not self.is_pushed
+        # Not in one transaction: this reads all tiles of the map, and others wait to write.
+        is_first = history.read(look)
+        history.write(decide)
+        self.is_pruned = self.walks.decisions.is_pruned
+        fetches_first = description.first == "get" and not self.is_pushed
         self.fetches_unknown = fetches_first and (is_first or not self._known_before)
         """Whether kept tiles of which nothing is known are asked by GET with no HEAD before.
 
         Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
         places."""
-        self.day, self.continued = self._record.day, self._record.continued
-        self.is_pruned = self.walks.decisions.is_pruned
-        self.cost_meter.start()
 
     def first(self) -> Iterator[tuple[Block, bool]]:
         """Yields the blocks at which the walks start, each with whether it goes into the minus lane.
@@ -313,8 +306,7 @@ class Harvest:
             return
         for name in self.layers:
             known = [tile for layer, tile in self._tops if layer == name]
-            yield from ((block, False) for block in self.walks.first(name, known))
-            yield from ((block, True) for block in self.walks.first_in_minus_lane(name))
+            yield from self.walks.first(name, known)
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
@@ -480,7 +472,7 @@ class Harvest:
 
     async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the skipped tiles that must be asked before the end, each with how it is asked."""
-        return [] if self.is_pushed else await self.walks.audit()
+        return [] if self.is_pushed else await asyncio.to_thread(self.walks.audit)
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tileharvest.errors import StoreError
 from tileharvest.history.recorded_versions import named_images
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from tileharvest.store.port import HeldImage, TileStore
 
 
-@dataclass(frozen=True, slots=True)
-class Inventory:
+class Inventory(NamedTuple):
     """The result of the comparison. Images that a running harvest has stored and not recorded yet count as
     unnamed."""
 
@@ -45,27 +43,23 @@ class Inventory:
         # read.
         held = {one.name: one for one in store.held()}
         named = named_images(history, map_name)
-        missing = [
-            (one, why)
-            for one in named
-            if (why := _fault(store, one, held.get(one.image.file_name), reads_bytes=reads_bytes)) is not None
-        ]
         names = {one.image.file_name for one in named}
+        missing = []
+        for one in named:
+            listed = held.get(one.image.file_name)
+            is_sound = listed is not None and listed.size == one.image.size and not reads_bytes
+            # An image that is not in the list may have been stored since.
+            if not is_sound and (why := _fault(store, one)) is not None:
+                missing.append((one, why))
         unnamed = None if map_name else sorted(one for name, one in held.items() if name not in names)
         return cls(len(named), missing, unnamed)
 
 
-def _fault(
-    store: TileStore, named: RecordedVersion, held: HeldImage | None, *, reads_bytes: bool
-) -> str | None:
-    """Returns what is wrong with an image, or None. `held` is its entry in the store's list."""
-    image = named.image
-    if held is not None and held.size == image.size and not reads_bytes:
-        return None
-    # An image that is not in the list may have been stored since.
+def _fault(store: TileStore, named: RecordedVersion) -> str | None:
+    """Reads an image. Returns what is wrong with it, or None."""
     try:
-        found = len(store.named(image.file_name))
+        found = len(store.named(named.image.file_name))
     except StoreError as error:
         # The advice is left out here, because it is given once for all images.
         return str(error).removesuffix(": restore it from a backup")
-    return None if found == image.size else f"it has {found} bytes instead of {image.size}"
+    return None if found == named.image.size else f"it has {found} bytes instead of {named.image.size}"

@@ -3,7 +3,6 @@ audited."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -60,8 +59,7 @@ class LayerWalk(NamedTuple):
 
 
 class Walks:
-    """The walks of one harvest. Used from its event loop. Methods that read the history raise
-    HistoryError."""
+    """The walks of one harvest. Methods that block raise HistoryError."""
 
     def __init__(
         self,
@@ -140,22 +138,19 @@ class Walks:
         decisions = history.write(lambda _: note())
         return cls(record, description, layers, decisions, flat)
 
-    def first(self, layer: str, known: Iterable[Tile]) -> Iterator[Block]:
-        """Yields the blocks of a layer at which its walk starts. `known` are the known tiles of an endless
-        layer's coarsest zoom, some of which may be in two blocks."""
-        walk, ground = self._layers[layer].walk, self._grounds.get(layer)
-        if layer in self._flat:
-            yield from self._flat[layer].lively
-        elif ground is None:
-            yield from walk.start_blocks(layer)
-            yield from blocks_of(layer, known)
+    def first(self, layer: str, known: Iterable[Tile]) -> Iterator[tuple[Block, bool]]:
+        """Yields the blocks of a layer at which its walk starts, each with whether it is asked after all
+        others. These are blocks of a layer of one zoom that never changed, or are empty. `known` are the
+        known tiles of an endless layer's coarsest zoom, some of which may be in two blocks."""
+        walk, ground, flat = self._layers[layer].walk, self._grounds.get(layer), self._flat.get(layer)
+        if flat is not None:
+            starts: Iterable[Block] = flat.lively
+        elif ground is not None:
+            starts = blocks_of(layer, walk.start_on(ground))
         else:
-            yield from blocks_of(layer, walk.start_on(ground))
-
-    def first_in_minus_lane(self, layer: str) -> Iterable[Block]:
-        """Returns the blocks of a layer of one zoom that are asked after all others: what never changed, and
-        what is empty."""
-        return self._flat[layer].others if layer in self._flat else ()
+            starts = itertools.chain(walk.start_blocks(layer), blocks_of(layer, known))
+        yield from ((block, False) for block in starts)
+        yield from ((block, True) for block in (() if flat is None else flat.others))
 
     def within_ground(self, block: Block, asked: Asked) -> Block | None:
         """Returns those of the tiles below or beside other ones that are asked for, or None if there are
@@ -165,30 +160,31 @@ class Walks:
             return block
         return block.only(mask_of(bit for bit, tile in block.tiles() if ground.has(tile)))
 
-    async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """Returns the tiles that must be asked before the harvest may end, each with how it is asked.
+    def audit(self) -> list[tuple[Layer, Tile, Asked]]:
+        """Returns the tiles that must be asked before the harvest may end, each with how it is asked. Blocks.
 
         There are none if skipping was right, or if all that was skipped wrongly has been asked. Call it when
         all results are recorded. A layer's audit is judged when all of its audited tiles have an answer.
         Otherwise the result would depend on the order of answers.
         """
-        distrusted = dict(await asyncio.to_thread(self._record.distrusted))
+        distrusted = dict(self._record.distrusted())
         wanted: list[tuple[Layer, Tile, Asked]] = []
         for name, (layer, _) in self._layers.items():
             breach = (distrusted[name], False) if name in distrusted else None
             if breach is None:
-                audits = await self.to_audit(name)
+                audits = self.to_audit(name)
                 tiles = [tile for audit in audits for tile in audit.tiles]
-                found = await asyncio.to_thread(self._record.outcomes, name, tiles) if tiles else {}
+                found = self._record.outcomes(name, tiles) if tiles else {}
                 missing = [tile for tile in tiles if tile not in found]
                 wanted += [(layer, tile, _AUDITED) for tile in missing]
                 breach = None if missing else self._breach(name, audits, found)
             if breach is not None:
-                wanted += [(layer, tile, IN_FULL) for tile in await self.distrust(name, *breach)]
+                wanted += [(layer, tile, IN_FULL) for tile in self.distrust(name, *breach)]
         return wanted
 
-    async def to_audit(self, layer: str) -> list[Audit]:
-        """Returns the audits of the skipped tiles of a layer. They are the same whenever this is called.
+    def to_audit(self, layer: str) -> list[Audit]:
+        """Returns the audits of the skipped tiles of a layer. They are the same whenever this is called. It
+        takes a quarter of a second for 20,000 tiles.
 
         Tiles that were skipped because of their times, and those skipped because of a change index, have an
         audit each.
@@ -196,33 +192,22 @@ class Walks:
         ground, share = self._grounds.get(layer), self._description.audit
         if (layer not in self.pruned and ground is None) or share == 0:
             return []
-
-        def draw() -> list[Audit]:
-            walk, record = self._layers[layer].walk, self._record
-            skipped, tops = record.skipped(layer, walk.kept()), record.tops(layer)
-            # Each harvest has another seed, which is the same for all of its processes.
-            seed = record.identity
-            if ground is None:
-                return [walk.audit(lambda: unpacked(skipped), tops, share, seed)]
-            # A tile that an audit of the index has found unchanged is a top, too, but outside of the ground.
-            index = self.decisions.layers[layer].change_index
-            less = audited_share(share, 0 if index is None else index.confirmed)
-            audits = (
-                walk.audit(
-                    lambda: filter(ground.has, unpacked(skipped)), filter(ground.has, tops), share, seed
-                ),
-                walk.audit(
-                    lambda: itertools.filterfalse(ground.has, unpacked(skipped)),
-                    (),
-                    less,
-                    seed,
-                    is_of_index=True,
-                ),
-            )
-            return [audit for audit in audits if audit.tiles]
-
-        # In a thread, because it takes a quarter of a second for 20,000 tiles.
-        return await asyncio.to_thread(draw)
+        walk, record = self._layers[layer].walk, self._record
+        skipped, tops = record.skipped(layer, walk.kept()), record.tops(layer)
+        # Each harvest has another seed, which is the same for all of its processes.
+        seed = record.identity
+        if ground is None:
+            return [walk.audit(lambda: unpacked(skipped), tops, share, seed)]
+        # A tile that an audit of the index has found unchanged is a top, too, but outside of the ground.
+        index = self.decisions.layers[layer].change_index
+        less = audited_share(share, 0 if index is None else index.confirmed)
+        audits = (
+            walk.audit(lambda: filter(ground.has, unpacked(skipped)), filter(ground.has, tops), share, seed),
+            walk.audit(
+                lambda: itertools.filterfalse(ground.has, unpacked(skipped)), (), less, seed, is_of_index=True
+            ),
+        )
+        return [audit for audit in audits if audit.tiles]
 
     def _breach(
         self, layer: str, audits: Iterable[Audit], found: Mapping[Tile, Outcome]
@@ -250,9 +235,9 @@ class Walks:
             )
         return None
 
-    async def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Tile]:
+    def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Tile]:
         """Withdraws the trust on which the walk over the layer rests, so that nothing is skipped any more.
-        Returns the tiles from which to walk down again. There are none once that is done.
+        Returns the tiles from which to walk down again. There are none once that is done. Blocks.
 
         `is_untold` says that the layer's change index had missed a change. If the walk has kept to an
         index's ground, each process walks down once more from where walks start.
@@ -262,18 +247,14 @@ class Walks:
         is_first = layer not in self._repaired
         self._repaired.add(layer)
         record, walk = self._record, self._layers[layer].walk
-
-        def withdraw() -> list[Tile]:
-            tops = record.distrust(layer, reason, is_untold=is_untold)
-            ground = record.noted_ground(layer)
-            if ground is None:
-                return tops
-            left = (*walk.start(), *walk.start_on(ground)) if is_first else ()
-            areas = {layer: [walk.pyramid.range_at(walk.top)]} if walk.goes_sideways else {}
-            apart = record.unasked(areas, MOST_TOPS)
-            return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
-
-        return await asyncio.to_thread(withdraw)
+        tops = record.distrust(layer, reason, is_untold=is_untold)
+        ground = record.noted_ground(layer)
+        if ground is None:
+            return tops
+        left = (*walk.start(), *walk.start_on(ground)) if is_first else ()
+        areas = {layer: [walk.pyramid.range_at(walk.top)]} if walk.goes_sideways else {}
+        apart = record.unasked(areas, MOST_TOPS)
+        return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:

@@ -35,7 +35,8 @@ class Lock:
             )
         self._path = folder / "locks"
         # 62 bits: the largest place in a file has 63, and no two names are to fall on one.
-        self._place = int.from_bytes(sha1(name.encode(), usedforsecurity=False).digest()[:8]) >> 2
+        place = int.from_bytes(sha1(name.encode(), usedforsecurity=False).digest()[:8]) >> 2
+        self._asked = struct.pack(_FORM, fcntl.F_WRLCK, os.SEEK_SET, place, 1, 0)
         self._file: int | None = None
 
     def take(self) -> bool:
@@ -44,7 +45,7 @@ class Lock:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            self._ask(file, fcntl.F_OFD_SETLK)
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, self._asked)
         except BlockingIOError:
             os.close(file)
             return False
@@ -60,18 +61,10 @@ class Lock:
     def is_taken(self) -> bool:
         """Returns whether anybody holds the lock. If that cannot be found out, somebody may."""
         try:
-            file = os.open(self._path, os.O_RDONLY)
+            with self._path.open("rb") as file:
+                answered = fcntl.fcntl(file, fcntl.F_OFD_GETLK, self._asked)
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
             return True
-        try:
-            return self._ask(file, fcntl.F_OFD_GETLK) != fcntl.F_UNLCK
-        finally:
-            os.close(file)
-
-    def _ask(self, file: int, command: int) -> int:
-        """Returns the kind of lock that the system answers."""
-        asked = struct.pack(_FORM, fcntl.F_WRLCK, os.SEEK_SET, self._place, 1, 0)
-        answered: int = struct.unpack(_FORM, fcntl.fcntl(file, command, asked))[0]
-        return answered
+        return bool(struct.unpack(_FORM, answered)[0] != fcntl.F_UNLCK)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 """The addresses of IPv6 that a gateway of the network translates to addresses of IPv4 (RFC 6052)."""
 

@@ -30,9 +30,8 @@ class OutageLimits:
     failures: int
     """The failures in a row, of any requests, after which a host is doubted."""
     pause: float
-    """Seconds before the first probe. Each further pause is twice as long."""
     longest_pause: float
-    """The most seconds of a pause."""
+    """Seconds before the first probe, and at most. Each further pause is twice as long."""
     patience: float
     """Seconds after which a host that does not answer is given up."""
 
@@ -53,29 +52,25 @@ class HostHealth:
     it is a limit. After each limit the host is asked more slowly. So it is if it refuses a tenth of its
     requests, and either says by 429 that this is a limit or was found to limit us before.
 
-    Times are seconds on one clock of the caller.
+    Times are seconds on one clock of the caller. `requests` are those since the crawl began, and `seconds`
+    its seconds of work.
     """
 
     def __init__(self, limits: OutageLimits) -> None:
         self._limits = limits
         self._failures_to_doubt = limits.failures
-        self._failures = 0
+        self._failures = self._rests = self._refused = 0
+        """Failures in a row, rests after refusals without a good answer in between, and requests that were
+        refused since the pace last changed."""
         self._since = self._pause = 0.0
-        self._rests = 0
-        """The rests in a row after refusals, without a good answer in between."""
-        self._refused = 0
-        """The requests that were refused since the pace last changed."""
         self._paced = (0, 0.0)
-        """The numbers of requests and of seconds when the pace last changed."""
+        """The requests and seconds when the pace last changed."""
         self.spacing = 0.0
         """The least seconds between two requests. It is 0 until the host refuses more."""
-        self.is_refusing = False
-        """Whether the host is doubted because it refuses requests."""
-        self.is_doubted = False
-        """Whether the host is doubted or down."""
-        self.is_down = False
-        self.is_doubted_by_others = False
-        """Whether another worker makes the probe."""
+        self.is_doubted = self.is_refusing = False
+        """Whether the host is doubted or down, and whether that is because it refuses requests."""
+        self.is_down = self.is_doubted_by_others = False
+        """Whether a probe has failed, and whether another worker makes the probe."""
 
     def failed(self, now: float, *, is_refusal: bool = False) -> bool:
         """Notes that a request got no usable answer. Returns whether this makes the host doubted."""
@@ -95,8 +90,7 @@ class HostHealth:
             self._rests = 0
 
     def refuses_many(self, requests: int) -> bool:
-        """Returns whether the host refuses too many of the requests at its present pace. `requests` were made
-        since the crawl began."""
+        """Returns whether the host refuses too many of the requests at its present pace."""
         made = requests - self._paced[0]
         return self._refused >= self._limits.failures and self._refused > _SHARE * made
 
@@ -107,8 +101,8 @@ class HostHealth:
         return self.spacing > 0 or (attempt == 1 and not is_trusted)
 
     def slow_down(self, requests: int, seconds: float) -> bool:
-        """Makes the host's pace slower than it was since it last changed. `requests` were made in `seconds`
-        of work, both since the crawl began. Returns False if a slower pace does not help."""
+        """Makes the host's pace slower than it was since it last changed. Returns False if a slower pace does
+        not help."""
         made, took = requests - self._paced[0], seconds - self._paced[1]
         self._paced, self._refused = (requests, seconds), 0
         self.spacing = SLOWER * max(self.spacing, took / max(1, made))

@@ -75,8 +75,8 @@ def origin_of(url: str) -> str:
 
 
 def _gap(rules: Protego) -> Delay:
-    """Returns the longer gap of Crawl-delay and Request-rate, at most the longest that a Gap can be. The time
-    of day in a Request-rate is ignored."""
+    """Returns the longer gap of Crawl-delay and Request-rate, at most the longest that a Delay can be. The
+    time of day in a Request-rate is ignored."""
     rate = rules.request_rate(NAME)
     try:
         of_rate = rate.seconds / rate.requests if rate else 0.0

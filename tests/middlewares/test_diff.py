@@ -26,7 +26,7 @@ from tests.middlewares.making import (
     unopened,
 )
 from tileharvest.middlewares.diff import DiffMiddleware
-from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, Findings
+from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult
 from tileharvest.tiles.block import bit_of, blocks_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -63,11 +63,11 @@ def asking(*tiles: Tile, method: str = "HEAD", **options: Any) -> BlockRequest:
 
 def judged(
     folder: Path, request: BlockRequest, answers: Mapping[Tile, Answer | Exception], **keys: Any
-) -> Findings:
+) -> BlockResult:
     """What is found in the answers, given what the harvest has `recorded` before."""
     recorded = keys.pop("recorded", ())
 
-    async def run() -> Findings:
+    async def run() -> BlockResult:
         async with opened(folder, keys.pop("day", LATER), **keys) as harvest:
             await harvest.keep_results(recorded)
             diff = middleware(harvest)
@@ -76,8 +76,8 @@ def judged(
             by_bit = {bit_of(tile): answer for tile, answer in answers.items()}
             response = BlockResponse(request.url, request=request, answers=by_bit, gets=gets)
             assert await diff.process_response(request, response) is response
-            assert response.findings is not None
-            return response.findings
+            assert response.result is not None
+            return response.result
 
     return asyncio.run(run())
 
@@ -231,8 +231,8 @@ def test_after_a_lost_lease_nothing_is_remembered_of_a_tile_below_which_others_w
 def test_a_block_of_which_every_tile_has_a_result_is_answered_without_asking(folder: Path) -> None:
     found = decided(folder, asking(NEW), TileResult(LAYER, NEW, Outcome.NOTHING))
     assert isinstance(found, BlockResponse)
-    assert found.findings is not None
-    assert not found.findings.found.outcomes
+    assert found.result is not None
+    assert not found.result.found.outcomes
 
 
 def test_a_request_for_a_pushed_tile_is_itself_asked_as_a_block(folder: Path) -> None:

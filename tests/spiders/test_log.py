@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tileharvest.spiders.log import WHOSE, PrintableLines
+from tileharvest.spiders.log import WHOSE, make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,9 +19,9 @@ SHOWN = "\\x1b[2Jgnp.\\u202e\\nERROR: forged"
 
 @pytest.fixture
 def _printable(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    lines = PrintableLines()
-    with caplog.filtering(lines):
-        yield
+    caplog.handler.addFilter(make_printable)
+    yield
+    caplog.handler.removeFilter(make_printable)
 
 
 @pytest.mark.usefixtures("_printable")

@@ -15,7 +15,7 @@ from scrapy.http import Response
 from tests.harvest.test_sample import Pyramid, island
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.rules import Rules
-from tileharvest.spiders.site_probe import SiteSampleSpider
+from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import Pyramid as Form
 
@@ -37,7 +37,7 @@ class Layers:
         blank: bytes = b"",
         renderer: str = "overviewer",
     ) -> None:
-        self.spider: SiteSampleSpider
+        self.spider: SiteProbeSpider
         self.tiles = sum(len(pyramid.sizes) for pyramid in pyramids)
         self.pyramids = pyramids
         self._missing = status
@@ -69,12 +69,12 @@ class Layers:
             return Response(request.url, status=self._missing if size is None else 503)
         return Response(request.url, headers={"Content-Length": str(size), "ETag": f'"{name}"'})
 
-    def sampled(self, description: Any = DESCRIPTION) -> SiteSampleSpider:
-        async def ask() -> SiteSampleSpider:
-            self.spider = spider = SiteSampleSpider(description, Rules("h", 4))
+    def sampled(self, description: Any = DESCRIPTION) -> SiteProbeSpider:
+        async def ask() -> SiteProbeSpider:
+            self.spider = spider = SiteProbeSpider(description, Rules("h", 4))
             spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
             spider.made = LOOKED
-            await spider.probed(self.site)
+            spider.plan = await spider.sample(self.site)
             return spider
 
         return asyncio.run(ask())

@@ -114,11 +114,10 @@ class Command(ProjectCommand):
         from tileharvest.politeness.probe import ForbiddenError
         from tileharvest.politeness.settings import rules_for
         from tileharvest.renderers.site import UnrecognisedError
-        from tileharvest.spiders.site_probe import SiteProbeSpider
 
         description, rules = self._description, rules_for(self.settings, self._description)
         try:
-            asked = ask_site(self.crawler_process, SiteProbeSpider, description=description, rules=rules)
+            asked = ask_site(self.crawler_process, description=description, rules=rules)
             site = asked.site
         except ForbiddenError as error:
             if error.site is None:

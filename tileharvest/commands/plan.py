@@ -90,8 +90,6 @@ class Command(ProjectCommand):
     ) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
         """Asks for a sample. Returns the plan, its origin for programs, and a title and notes for people.
         Raises TileHarvestError."""
-        from tileharvest.spiders.site_probe import SiteSampleSpider
-
         now = datetime.now(description.zone_info)
         gap = rules.gap_at(now)
         if gap is None:
@@ -100,7 +98,7 @@ class Command(ProjectCommand):
                 f" its site was not asked, and nothing planned; try again then"
             )
         present = replace(rules, gap=gap, quiet=())
-        spider = ask_site(self.crawler_process, SiteSampleSpider, description=description, rules=present)
+        spider = ask_site(self.crawler_process, description=description, rules=present, samples=True)
         plan = spider.plan
         if plan is None:
             raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")

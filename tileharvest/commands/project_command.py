@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 
 from scrapy.addons import AddonManager
 from scrapy.commands import ScrapyCommand
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = dict[str, dict[str, Any]]
 """Options by their names, each with what `ArgumentParser.add_argument` takes."""
-
-Asking = TypeVar("Asking", bound="SiteProbeSpider")
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 does not match."""
@@ -176,20 +174,23 @@ def _refuse(message: str) -> NoReturn:
     sys.exit(ExitStatus.USAGE)
 
 
-def ask_site(process: CrawlerProcessBase | None, spider_class: type[Asking], **arguments: Any) -> Asking:
-    """Crawls a site, and returns the spider. Raises the TileHarvestError with which the crawl has ended.
+def ask_site(process: CrawlerProcessBase | None, **arguments: Any) -> SiteProbeSpider:
+    """Looks at a site, and returns the spider that did. Raises the TileHarvestError that has ended its crawl.
 
     The command must have `requires_crawler_process`, and can call this once.
     """
+    # Only here, as Scrapy's parts take long to load.
+    from tileharvest.spiders.site_probe import SiteProbeSpider
+
     assert process is not None
     # A person reads what the crawl waits for, and nothing else of its log.
     waits = logging.StreamHandler()
     waits.addFilter(lambda record: record.levelno == logging.INFO)
     logging.getLogger("tileharvest.scheduler.crawl").addHandler(waits)
-    crawler = process.create_crawler(spider_class)
+    crawler = process.create_crawler(SiteProbeSpider)
     process.crawl(crawler, **arguments)
     process.start()
-    assert isinstance(crawler.spider, spider_class)
+    assert isinstance(crawler.spider, SiteProbeSpider)
     if crawler.spider.ending is not None:
         raise crawler.spider.ending
     return crawler.spider

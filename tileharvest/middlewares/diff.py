@@ -13,7 +13,7 @@ from tileharvest.harvest.walks import located
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.scheduler.crawl import harvest_of
-from tileharvest.spiders.blocks import BlockRequest, BlockResponse, Findings
+from tileharvest.spiders.blocks import BlockRequest, BlockResponse, BlockResult
 from tileharvest.spiders.redirects import AskLater
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
@@ -50,7 +50,7 @@ _logger = logging.getLogger(__name__)
 class DiffMiddleware:
     """Reads what the history knows of a block, and judges each answer: an outcome, a GET, or another attempt.
 
-    The spider finds that in the response's `findings`. Requests that ask for no block pass untouched.
+    The spider finds that in the response's `result`. Requests that ask for no block pass untouched.
     """
 
     def __init__(self, harvest: Harvest, settings: BaseSettings) -> None:
@@ -81,7 +81,7 @@ class DiffMiddleware:
         if is_asked_once and request.attempt == 1 and not request.was_leased:
             request.leave_out(known.asked)
         if not len(request.block):
-            return BlockResponse(request.url, request=request, findings=Findings())
+            return BlockResponse(request.url, request=request, result=BlockResult(request.block))
         if request.method == "HEAD":
             request.gets = self._fetched_at_once(request)
             is_kept = request.block.zoom in harvest.layers[request.block.layer].walk.kept_zooms
@@ -118,24 +118,24 @@ class DiffMiddleware:
     async def process_response(self, request: Request, response: Response) -> Response:
         if not isinstance(request, BlockRequest) or not isinstance(response, BlockResponse):
             return response
-        if response.findings is not None:
+        if response.result is not None:
             return response
         asked = request.asked
         if request.was_leased:
             # A lease on the block was lost, so what lies below may have been asked before it.
             is_late = asked.late or await self._harvest.has_gone_below(request.block)
             asked = replace(asked, late=is_late)
-        findings = Findings(left=request.block.mask & ~response.asked)
-        judge = self._judge_of(findings, request, response.gets, asked)
+        result = BlockResult(request.block, left=request.block.mask & ~response.asked)
+        judge = self._judge_of(result, request, response.gets, asked)
         for bit, answer in response.answers.items():
-            if not self._has_failed(findings, bit, answer, request.attempt):
+            if not self._has_failed(result, bit, answer, request.attempt):
                 assert isinstance(answer, Answer)
                 judge(bit, answer)
-        await self._after(findings, request, response)
-        response.findings = findings
+        await self._after(result, request, response)
+        response.result = result
         return response
 
-    def _has_failed(self, findings: Findings, bit: int, answer: Answer | Exception, attempt: int) -> bool:
+    def _has_failed(self, result: BlockResult, bit: int, answer: Answer | Exception, attempt: int) -> bool:
         """Returns whether a tile has no usable answer so far. Notes that it is asked again, or has failed."""
         seconds = None
         if isinstance(answer, Exception):
@@ -147,14 +147,14 @@ class DiffMiddleware:
         else:
             return False
         if may_pass and attempt < self._attempts:
-            findings.again |= 1 << bit
-            findings.pause = max(findings.pause, pause_before(attempt + 1, self._pause, seconds))
+            result.again |= 1 << bit
+            result.pause = max(result.pause, pause_before(attempt + 1, self._pause, seconds))
         else:
-            _note_failure(findings.found, bit, with_attempts(reason, attempt))
+            _note_failure(result.found, bit, with_attempts(reason, attempt))
         return True
 
     def _judge_of(
-        self, findings: Findings, request: BlockRequest, gets: int, asked: Asked
+        self, result: BlockResult, request: BlockRequest, gets: int, asked: Asked
     ) -> Callable[[int, Answer], None]:
         """Returns a function that judges the answer about a bit's tile, given what the history knows of it.
         `gets` are the tiles that were asked by GET."""
@@ -174,23 +174,23 @@ class DiffMiddleware:
             else:
                 verdict = harvest.judged(answer, latest, layer)
             if isinstance(verdict, str):
-                findings.gets |= 1 << bit
+                result.gets |= 1 << bit
             elif verdict.outcome is Outcome.FAILED:
-                _note_failure(findings.found, bit, with_attempts(verdict.reason or "", request.attempt))
+                _note_failure(result.found, bit, with_attempts(verdict.reason or "", request.attempt))
             else:
                 mark = known.remembered.get(bit)
                 step = walk.step(tile, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
-                _note(findings, bit, verdict, answer, step, latest)
+                _note(result, bit, verdict, answer, step, latest)
 
         return judge
 
-    async def _after(self, findings: Findings, request: BlockRequest, response: BlockResponse) -> None:
+    async def _after(self, result: BlockResult, request: BlockRequest, response: BlockResponse) -> None:
         """Does what a few tiles need beyond their verdicts: the walk goes on below a failed tile if anything
         is known there, and an image that may be damaged in the store is put there again."""
-        harvest, block, found = self._harvest, request.block, findings.found
+        harvest, block, found = self._harvest, request.block, result.found
         for bit in found.reasons:
             if await harvest.knows_below(block.layer, block.tile(bit)):
-                findings.there |= 1 << bit
+                result.there |= 1 << bit
         for bit in bits_of(found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
             answer = response.answers[bit]
             assert isinstance(answer, Answer)
@@ -199,24 +199,24 @@ class DiffMiddleware:
 
 
 def _note(
-    findings: Findings, bit: int, verdict: Verdict, answer: Answer, step: Step, latest: Version | None
+    result: BlockResult, bit: int, verdict: Verdict, answer: Answer, step: Step, latest: Version | None
 ) -> None:
     """Adds what was found for a bit's tile."""
-    found = findings.found
+    found = result.found
     found.outcomes[verdict.outcome] = found.outcomes.get(verdict.outcome, 0) | 1 << bit
     if verdict.image is not None:
         found.images[bit] = verdict.image
-        findings.bodies[verdict.image] = answer.body
+        result.bodies[verdict.image] = answer.body
     if verdict.validator is not None:
         found.validators[bit] = verdict.validator
     if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-        findings.spared_bytes += latest.image.size
+        result.spared_bytes += latest.image.size
     found.is_kept = step.is_kept
     found.doubts |= step.doubts << bit
     if step.seen is not None:
         found.seen[bit] = step.seen
     found.skips |= step.skips << bit
-    findings.there |= (verdict.outcome in THERE) << bit
+    result.there |= (verdict.outcome in THERE) << bit
 
 
 def _note_failure(found: FoundBlock, bit: int, reason: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +16,7 @@ from tileharvest.tiles.results import LATE, ON_WALK, Asked
 from tileharvest.tiles.versions import Image
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Self
 
     from tileharvest.tiles.verdict import Answer
@@ -112,21 +112,21 @@ class BlockResponse(Response):
     """By the tile's bit: its answer, or why there is none."""
     gets: int = 0
     """The tiles that were asked by GET."""
-    findings: Findings | None = None
+    result: BlockResult | None = None
     """What the answers mean. `DiffMiddleware` sets it."""
 
-    attributes: tuple[str, ...] = (*Response.attributes, "answers", "gets", "findings")
+    attributes: tuple[str, ...] = (*Response.attributes, "answers", "gets", "result")
 
     def __init__(
         self,
         *args: Any,
         answers: Mapping[int, Answer | Exception] | None = None,
         gets: int = 0,
-        findings: Findings | None = None,
+        result: BlockResult | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.answers, self.gets, self.findings = answers or {}, gets, findings
+        self.answers, self.gets, self.result = answers or {}, gets, result
 
     @property
     def asked(self) -> int:
@@ -134,12 +134,17 @@ class BlockResponse(Response):
         return mask_of(self.answers)
 
 
-class Findings(msgspec.Struct):
-    """What the answers to a block mean: what is recorded, and what follows. Masks are those of the block."""
+class BlockResult(msgspec.Struct):
+    """What the answers to a block mean: what a harvest found there, and what follows. It is the item that the
+    spiders yield. Recording it again changes nothing. Masks are those of the block."""
 
+    block: Block
+    """The block that was asked for. What was found there may be about some of its tiles."""
     found: FoundBlock = msgspec.field(default_factory=FoundBlock)
     bodies: dict[Image, bytes] = {}
     """The bytes of the images of new versions."""
+    spared_bytes: int = 0
+    """The bytes of known images that were not fetched, because their tiles have not changed."""
     gets: int = 0
     """The tiles that are fetched next, because a HEAD did not settle their outcome."""
     again: int = 0
@@ -150,20 +155,6 @@ class Findings(msgspec.Struct):
     """The tiles that were not asked, because the block was cut short."""
     there: int = 0
     """The tiles that are there, or may be. The walk goes on beside them, if it goes sideways."""
-    spared_bytes: int = 0
-    """The bytes of known images that were not fetched, because their tiles have not changed."""
-
-
-class BlockResult(msgspec.Struct, frozen=True):
-    """What a harvest found in a block: the item that the spiders yield. Recording it again changes
-    nothing."""
-
-    block: Block
-    """The block that was asked for. What was found there may be about some of its tiles."""
-    found: FoundBlock
-    bodies: Mapping[Image, bytes] = {}
-    """The bytes of new images, until they are stored."""
-    spared_bytes: int = 0
 
 
 class BlockFingerprinter(SegmentFingerprinter):

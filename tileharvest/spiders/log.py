@@ -19,27 +19,23 @@ WHOSE: Final[ContextVar[str | None]] = ContextVar("whose", default=None)
 Tasks and callbacks inherit it from their maker."""
 
 
-class PrintableLines(logging.Filter):
-    """Makes of each line one that any terminal can show, whatever a site has written into it.
+def make_printable(record: logging.LogRecord) -> bool:
+    """A filter of logging that makes of each line one that any terminal can show, whatever a site has written
+    into it.
 
     A message of Scrapy's, such as its settings, and a traceback keep their lines. All others become one line.
     A line names the map of `WHOSE`, unless its text names that map already. A line that has passed before
     stays as it is.
     """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        message, whose = record.getMessage(), WHOSE.get()
-        message = _printable_lines(message) if record.name.startswith("scrapy.") else printable(message)
-        if whose is not None and f"map '{whose}'" not in message:
-            message = f"map '{whose}': {message}"
-        record.msg, record.args = message, ()
-        if record.exc_info:
-            traceback = record.exc_text or logging.Formatter().formatException(record.exc_info)
-            record.exc_text = _printable_lines(traceback)
-        return True
-
-
-_LINES: Final = PrintableLines()
+    message, whose = record.getMessage(), WHOSE.get()
+    message = _printable_lines(message) if record.name.startswith("scrapy.") else printable(message)
+    if whose is not None and f"map '{whose}'" not in message:
+        message = f"map '{whose}': {message}"
+    record.msg, record.args = message, ()
+    if record.exc_info:
+        traceback = record.exc_text or logging.Formatter().formatException(record.exc_info)
+        record.exc_text = _printable_lines(traceback)
+    return True
 
 
 def _printable_lines(text: str) -> str:
@@ -50,6 +46,6 @@ def write_printable_lines(crawler: Crawler | None = None) -> None:
     """Lets the handlers of the process's log write such lines. Scrapy makes its handler anew for each
     crawler, after the spider and before that is opened."""
     for handler in logging.root.handlers:
-        handler.addFilter(_LINES)
+        handler.addFilter(make_printable)
     if crawler is not None:
         crawler.signals.connect(write_printable_lines, signals.spider_opened)

@@ -46,7 +46,11 @@ _FEW: Final = 10
 
 
 class SiteProbeSpider(Spider):
-    """Probes the site of a description; afterwards either `site` or `ending` is set."""
+    """Probes the site of a description; afterwards either `site` or `ending` is set.
+
+    If it `samples`, it also asks a sample of the tiles whether they are there and how large, at the map's
+    rate and concurrency and nothing twice; afterwards either `plan` or `ending` is set. Nothing is kept.
+    """
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
@@ -62,20 +66,31 @@ class SiteProbeSpider(Spider):
         # Not weaker: the contact is added to what the command line says.
         crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")
         crawl_of(crawler).rules = spider.rules
+        if spider.samples:
+            behave(crawler.settings, spider.rules)
+            crawler.settings.set("RETRY_TIMES", 0, priority="spider")
+            crawler.signals.connect(spider.count, signals.request_reached_downloader)
         return spider
 
-    def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:
+    def __init__(
+        self, description: MapDescription, rules: Rules, *, samples: bool = False, **kwargs: Any
+    ) -> None:
         # The class has no name: Scrapy would list it among the spiders that a person can crawl.
         super().__init__(name="site_probe", **kwargs)
         self.description = description
         # Each request waits for its turn with whoever else asks the host on this machine. Quiet hours are for
         # harvests, and here a person waits.
         self.rules = replace(rules, quiet=())
+        self.samples = samples
         self.site: Site | None = None
         self.ending: TileHarvestError | None = None
-
-    async def probed(self, site: Site) -> None:
-        """Asks more of a site that was probed. Raises TileHarvestError."""
+        self.plan: HarvestPlan | None = None
+        self.made = 0
+        """The number of requests of a sample, those for the site's configuration and robots.txt included."""
+        self._tiles = 0
+        """The number of tiles that were asked so far."""
+        self.failures: list[str] = []
+        """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
 
     async def start(self) -> AsyncIterator[Request]:
         description, rules = self.description, self.rules
@@ -87,7 +102,8 @@ class SiteProbeSpider(Spider):
                 probe, description, fetch, slow_down=throttle.map.slow_down, obeys=rules.robots
             )
             await expect_near(self.site, description.host)
-            await self.probed(self.site)
+            if self.samples:
+                self.plan = await self.sample(self.site)
         except TileHarvestError as error:
             self.ending = error
         finally:
@@ -96,37 +112,11 @@ class SiteProbeSpider(Spider):
         for request in nothing:  # makes this the asynchronous generator that Scrapy expects
             yield request
 
-
-class SiteSampleSpider(SiteProbeSpider):
-    """Probes the site and asks a sample of its tiles whether they are there and how large; afterwards either
-    `plan` or `ending` is set.
-
-    It keeps to the map's rate, concurrency and robots.txt, and asks nothing twice. Nothing is kept.
-    """
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        behave(crawler.settings, spider.rules)
-        crawler.settings.set("RETRY_TIMES", 0, priority="spider")
-        crawler.signals.connect(spider.count, signals.request_reached_downloader)
-        return spider
-
-    def __init__(self, description: MapDescription, rules: Rules, **kwargs: Any) -> None:
-        super().__init__(description, rules, **kwargs)
-        self.plan: HarvestPlan | None = None
-        self.made = 0
-        """The number of requests so far, those for the site's configuration and robots.txt included."""
-        self._tiles = 0
-        """The number of tiles that were asked so far."""
-        self.failures: list[str] = []
-        """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
-
     def count(self) -> None:
         """Counts a request that is made: Scrapy's signal calls it."""
         self.made += 1
 
-    async def probed(self, site: Site) -> None:
+    async def sample(self, site: Site) -> HarvestPlan:
         """Asks for the sample. Each layer has an equal share of the tiles.
 
         Raises SiteError if too many tiles fail, and TileHarvestError if the site does not answer HEAD as it
@@ -146,7 +136,7 @@ class SiteSampleSpider(SiteProbeSpider):
             samples.append(await sample(walk, partial(self._sizes, layer), most, random))
         each = (asyncio.get_running_loop().time() - began) / max(1, self._tiles)
         plan = estimate(samples, looking=looking, each=each, at_once=self.description.first == "get")
-        self.plan = plan._replace(is_exact=plan.is_exact and not self.failures)
+        return plan._replace(is_exact=plan.is_exact and not self.failures)
 
     async def _sizes(self, layer: Layer, tiles: Sequence[Tile]) -> dict[Tile, float]:
         """Returns the size in bytes of each tile that is there. Raises SiteError if too many have failed."""

@@ -35,7 +35,6 @@ from tileharvest.spiders.blocks import (
     BlockRequest,
     BlockResponse,
     BlockResult,
-    Findings,
 )
 from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
 from tileharvest.spiders.log import write_printable_lines
@@ -217,21 +216,21 @@ class TileSpider(Spider):
         short, what has failed and is asked again, and the blocks below and beside. The result comes last: by
         then the queue has all that follows from it.
         """
-        request, findings = response.request, response.findings
+        request, result = response.request, response.result
         assert isinstance(request, BlockRequest)
-        assert findings is not None
-        if findings.gets:
-            yield request.narrowed(findings.gets, method="GET", priority=FETCH)
-        if findings.left:
-            yield request.narrowed(findings.left)
-        if findings.again:
-            meta = {ATTEMPT: request.attempt, "not_before": time() + findings.pause}
-            yield request.narrowed(findings.again, priority=LAST, meta=meta)
+        assert result is not None
+        if result.gets:
+            yield request.narrowed(result.gets, method="GET", priority=FETCH)
+        if result.left:
+            yield request.narrowed(result.left)
+        if result.again:
+            meta = {ATTEMPT: request.attempt, "not_before": time() + result.pause}
+            yield request.narrowed(result.again, priority=LAST, meta=meta)
         block, asked = request.block, request.asked
-        for one in self._following(block, findings, asked):
+        for one in self._following(block, result, asked):
             yield one
-        if findings.found.outcomes:
-            yield BlockResult(block, findings.found, findings.bodies, findings.spared_bytes)
+        if result.found.outcomes:
+            yield result
 
     def failed(self, failure: Failure) -> None:
         """Ends the crawl if a block could not be judged or kept, because the history, the store or the queue
@@ -245,14 +244,14 @@ class TileSpider(Spider):
             return
         self.crawl.end(as_error(error))
 
-    def _following(self, block: Block, findings: Findings, asked: Asked) -> Iterator[BlockRequest]:
+    def _following(self, block: Block, result: BlockResult, asked: Asked) -> Iterator[BlockRequest]:
         """Yields the requests for the blocks below the tiles that are there, and for the tiles beside them.
         An unchanged tile says nothing about its neighbours, so a pruned walk asks for these as well."""
         harvest, name = self.harvest, block.layer
         if harvest.is_pushed:
             return
         walk = harvest.layers[name].walk
-        there, followed = block.only(findings.there), block.only(findings.there & ~findings.found.skips)
+        there, followed = block.only(result.there), block.only(result.there & ~result.found.skips)
         wanted = [] if followed is None else [(one, asked.below) for one in walk.blocks_below(followed)]
         if there is not None and walk.goes_sideways and block.zoom == walk.top:
             beside = [tile for _, one in there.tiles() for tile in walk.pyramid.beside(one)]

@@ -45,15 +45,6 @@ async def test_one_of_several_workers_gets_a_map(worker: Making) -> None:
     assert await one.acquire([]) is None
 
 
-async def test_a_map_that_was_released_can_be_acquired_at_once(worker: Making) -> None:
-    one, two = await worker(), await worker()
-    await one.acquire(["a"])
-    await two.release("a")
-    assert await two.acquire(["a"]) is None
-    await one.release("a")
-    assert await two.acquire(["a"]) == "a"
-
-
 async def test_a_worker_that_ends_leaves_its_maps(worker: Making) -> None:
     one, two = await worker(), await worker()
     await one.acquire(["a"])

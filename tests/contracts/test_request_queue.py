@@ -60,11 +60,6 @@ def test_a_delayed_request_is_offered_from_its_time_on_in_its_place(queue: Drive
     assert queue.tell(now=10.0).next_due == 30.0
 
 
-def test_what_is_due_already_is_not_delayed(queue: Driven) -> None:
-    assert queue.tell(entry("1", due=5.0), now=5.0).next_due is None
-    assert queue.bodies(now=5.0) == ["1"]
-
-
 # What was seen
 
 
@@ -96,13 +91,6 @@ def test_what_a_person_pushes_is_accepted_again_once_the_last_one_has_ended(queu
     assert queue.bodies() == ["1", "1"]
 
 
-def test_what_was_seen_outlives_the_worker(queue: Driven) -> None:
-    queue.tell(entry("1"))
-    queue.end(*queue.lease())
-    queue.run(queue.queue.close())
-    assert queue.open().tell(entry("1")).duplicates == [0]
-
-
 # Leases
 
 
@@ -132,21 +120,6 @@ def test_a_released_request_waits_in_its_place_and_its_lease_is_over(queue: Driv
     assert (lease.body, lease.attempt) == (b"1", 2)
     queue.tell(ends=[End(old.id, old.attempt, "finish"), End(old.id, old.attempt, "release")])
     assert queue.counts().leased == 1
-
-
-def test_what_was_released_often_does_not_fail(queue: Driven) -> None:
-    queue.tell(entry("1"))
-    for _ in range(9):
-        queue.end(*queue.lease(), "release")
-    assert queue.failed == []
-
-
-def test_what_is_pushed_and_what_has_ended_take_effect_in_one_exchange(queue: Driven) -> None:
-    queue.tell(entry("parent"))
-    (lease,) = queue.lease()
-    queue.held.clear()
-    queue.tell(entry("child"), ends=[End(lease.id, lease.attempt, "finish")])
-    assert queue.bodies() == ["child"]
 
 
 def test_a_lease_whose_answer_was_lost_is_handed_out_again(queue: Driven) -> None:

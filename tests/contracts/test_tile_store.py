@@ -50,11 +50,6 @@ def checking(request: pytest.FixtureRequest, tmp_path: Path) -> TileStore:
     return opener(request, tmp_path)()
 
 
-def test_an_image_comes_back_as_it_was_put(store: TileStore) -> None:
-    store.put({IMAGE: BODY})
-    assert store.named(IMAGE.file_name) == BODY
-
-
 def test_an_image_is_there_for_the_next_program(opening: Callable[[], TileStore]) -> None:
     opening().put({IMAGE: BODY})
     assert opening().named(IMAGE.file_name) == BODY
@@ -79,13 +74,6 @@ def test_what_is_removed_is_there_no_more_and_can_be_put_again(opening: Callable
     assert [name for name, *_ in store.held()] == [other.file_name]
     assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
-
-
-def test_an_image_that_was_there_is_not_new(opening: Callable[[], TileStore]) -> None:
-    store = opening()
-    assert store.put({IMAGE: BODY})
-    assert not store.put({IMAGE: BODY})
-    assert not opening().put({IMAGE: BODY})
 
 
 def test_many_images_are_put_at_once_and_only_the_new_ones_are_told(

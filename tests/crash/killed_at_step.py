@@ -18,7 +18,6 @@ from tests.crash.steps import Step, kill_at
 from tileharvest.harvest import harvest
 from tileharvest.history import harvests
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import HarvestRow
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.importers.repository import Repository
 from tileharvest.store.files import FileStore
@@ -44,7 +43,7 @@ STEPS: Final = {
     "rows written, not committed": Step(harvests, "record", before=False),
     "rows committed, nobody told": Step(History, "write", before=False, is_meant=_in_writer),
     "all recorded, harvest not ended": Step(HarvestRecord, "finish", before=True),
-    "harvest ended and gone tiles recorded, not committed": Step(HarvestRow, "end", before=False),
+    "harvest ended and gone tiles recorded, not committed": Step(harvests, "end_harvest", before=False),
     "harvest ended, nobody told": Step(HarvestRecord, "finish", before=False),
 }
 

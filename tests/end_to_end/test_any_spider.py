@@ -117,26 +117,16 @@ def compared(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> Compariso
 
 
 @pytest.mark.parametrize("spider", SPIDERS)
-def test_a_spider_finds_the_same_items_as_on_stock_scrapy(compared: Comparison, spider: str) -> None:
-    found = compared.ours_items[spider]
+def test_a_spider_finds_and_asks_the_same_as_on_stock_scrapy_and_nothing_a_second_time(
+    compared: Comparison, spider: str
+) -> None:
+    found, asked = compared.ours_items[spider], compared.ours_asked[spider]
     assert found
     assert set(found) == set(compared.stock.items(spider))
-
-
-@pytest.mark.parametrize("spider", SPIDERS)
-def test_a_spider_makes_the_same_requests_as_on_stock_scrapy(compared: Comparison, spider: str) -> None:
-    asked = compared.ours_asked[spider]
     assert set(asked) == set(compared.stock_asked[spider])
     assert [request for request, times in Counter(asked).items() if times > 1] == []
-
-
-@pytest.mark.parametrize("spider", SPIDERS)
-def test_a_second_run_in_the_segment_makes_no_request(compared: Comparison, spider: str) -> None:
     again = compared.asked_again.get(spider, [])
-    if spider in ALWAYS:
-        assert set(again) <= set(compared.ours_asked[spider])
-    else:
-        assert again == []
+    assert set(again) <= set(asked) if spider in ALWAYS else again == []
 
 
 def test_what_is_away_or_forbidden_or_too_deep_is_not_asked_for(compared: Comparison) -> None:

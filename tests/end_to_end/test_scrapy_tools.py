@@ -47,15 +47,6 @@ def test_shell_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -
     assert not project.data.exists()
 
 
-def test_parse_prints_items_and_requests(project: Project, site: Nginx) -> None:
-    url = f"{site.url}/index.html"
-    done = project.scrapy("parse", *MINE, "--spider=pages", "--nolog", "--nocolour", "--depth=2", url)
-    assert "[{'title': 'Index'}," in done.stdout
-    assert "{'title': 'Page 5'}" in done.stdout
-    assert sorted(asked(site)) == sorted(["/index.html", *(f"/{number}.html" for number in range(1, PAGES))])
-    assert not project.data.exists()
-
-
 def test_parse_leaves_alone_what_waits_for_the_spider(project: Project, site: Nginx) -> None:
     crawl = ("crawl", "pages", *MINE, "-a", f"site={site.url}", "-s", "CONCURRENT_REQUESTS=1")
     # robots.txt is one of them.

@@ -1,4 +1,4 @@
-"""A request is made once in a segment: a day is not harvested twice, and one that was cut short goes on."""
+"""A request is made once in a segment: a day is not harvested twice."""
 
 from __future__ import annotations
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
-from tests.fleet.gate import Gate, tiles_only
-from tests.fleet.records import assert_harvested
+from tests.fleet.gate import Gate, Slow, tiles_only
 from tests.fleet.workers import MAP
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     resumed, since = time.time(), time.time() - time.monotonic()
     assert tell(fleet, monkeypatch, "resume", MAP) == f"map '{MAP}' goes on\n"
     fleet.assert_ended_together(*workers)
-    assert_harvested(fleet, small)
+    fleet.assert_harvested(small)
     assert set(Counter((one.method, one.path) for one in received()).values()) == {1}
     given = [start for one in workers for start in given_starts(one.log, MAP) if start > resumed]
     after = [one.time + since for one in received()[paused:]]
@@ -76,3 +76,31 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     # Also those have a turn again that waited for theirs in a block before the pause, of whichever worker.
     assert len(given) >= len(after) > 0
     assert all(moment > start - EARLY for moment, start in zip(after, sorted(given), strict=False))
+
+
+def test_what_a_worker_that_is_told_to_end_has_not_started_is_the_others_at_once(
+    fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
+) -> None:
+    """SIGTERM, as from `docker stop` or a scrapyd cancel. Its leases would last for half a minute."""
+    site = misbehaving(small.folder)
+    fleet.describe(site.url)
+    worker, others = fleet.start(), []
+    fleet.await_until(lambda: len(site.received) > 50)
+    site.rule_for_all = tiles_only(Slow(0.2))
+    fleet.await_until(lambda: fleet.leased_by(worker) > 0)
+    worker.send(signal.SIGTERM)
+    fleet.await_ends(worker)
+    # The harvest is not finished.
+    assert worker.status == 1
+    counts = fleet.counts()
+    assert (counts.leased, counts.left > 0) == (0, True)
+    site.rule_for_all = None
+    others = fleet.start_several(2)
+    fleet.assert_ended_together(*others)
+    fleet.assert_harvested(small)
+    asked = Counter((request.method, request.path) for request in site.received)
+    # Each of the three workers finds out what the site allows, and what it has.
+    assert {one for one, times in asked.items() if times > 1} == {
+        ("GET", "/robots.txt"),
+        ("GET", "/overviewerConfig.js"),
+    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from hashlib import sha1
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -127,23 +126,3 @@ def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
     gate.open()
     fleet.await_until(lambda: finished(fleet) == {MAPS[0]: 1})
     assert_histories(fleet, MAPS[:1], files)
-
-
-def test_workers_are_killed_again_and_again_and_every_history_is_whole(
-    fleet: Fleet, site: Misbehaving, files: SmallSite, kills: int
-) -> None:
-    """Kills workers at random points of a harvest of twenty maps by three workers. Each time another one
-    takes the place."""
-    random = Random(20)
-    describe(fleet, MANY, site, requests_per_second=200)
-    # A request whose worker is killed each time is given up after MAX_ATTEMPTS, as it may be what kills them.
-    # Here any request may be under way in any of the killed workers.
-    fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": kills + 1}
-    workers = [run(fleet, "--at-once", "3") for _ in range(3)]
-    requests = len(MANY) * len(PATHS)
-    for moment in sorted(random.sample(range(1, requests), kills)):
-        fleet.await_until(lambda moment=moment: len(site.received) >= moment)  # type: ignore[misc]
-        workers.pop(random.randrange(3)).kill()
-        workers.append(run(fleet, "--at-once", "3"))
-    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MANY, 1))
-    assert_histories(fleet, MANY, files)

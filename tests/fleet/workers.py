@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
+from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from tests.crash.soundness import assert_sound, is_leftover
 from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import Project
 from tileharvest.queue.redis.queue import RedisQueue
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
+    from tests.end_to_end.rendering import Rendering
     from tileharvest.queue.port import Counts
     from tileharvest.queue.port import Worker as Known
 
@@ -152,6 +156,21 @@ class Fleet:
         self.await_ends(*workers)
         assert [worker.status for worker in workers] == [status] * len(workers), self._logs()
 
+    def assert_harvested(self, rendering: Rendering) -> None:
+        """Asserts that the history has one harvest, which is finished and found what was published."""
+        assert_sound(self.project)
+        images = rendering.images()
+        missing = rendering.tiles(rendering.missing())
+        outcomes = self.project.outcomes()
+        assert outcomes == dict.fromkeys(images, "add") | dict.fromkeys(missing, "404")
+        versions = [(one.tile, one.sha1) for one in self.project.versions()]
+        assert sorted(versions) == sorted((tile, sha1(image).hexdigest()) for tile, image in images.items())
+        stored = [body for name, body in self.project.stored().items() if not is_leftover(name)]
+        assert sorted(stored) == sorted(set(images.values()))
+        assert self.project.query("SELECT reason FROM harvests") == [("finished",)]
+        counts = self.project.query("SELECT outcome, sum(tiles) FROM harvest_counts GROUP BY outcome")
+        assert dict(counts) == Counter(outcomes.values())
+
     def counts(self, name: str = MAP) -> Counts:
         """Returns what is in the queue of a map."""
         return self._look(lambda queue: queue.counts(None, time.time()), name)
@@ -160,21 +179,12 @@ class Fleet:
         """The workers that the queue knows to be alive, the oldest first."""
         return self._look(lambda queue: queue.workers())
 
-    @property
-    def at_work(self) -> int:
-        """How many of the workers that are alive have finished a request."""
-        return len([known for known in self.known() if known.finished])
-
     def leased_by(self, worker: Worker) -> int:
         return sum(known.leased for known in self.known() if known.pid == worker.process.pid)
 
     def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]], name: str = MAP) -> Any:
         async def look() -> Any:
-            queue = RedisQueue(
-                {"url": self.redis_url},
-                name,
-                max_attempts=5,
-            )
+            queue = RedisQueue({"url": self.redis_url}, name)
             await queue.open_beside()
             try:
                 return await ask(queue)

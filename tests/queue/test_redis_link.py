@@ -25,6 +25,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"REDIS_URL": "redis://one.example.net", "REDIS_HOST": "another.example.net", "REDIS_PORT": 1},
     {"REDIS_PARAMS": {"password": PASSWORD, "username": "worker", "socket_timeout": 5}},
     {"REDIS_ENCODING": "latin-1"},
+    # As on the command line.
+    {"REDIS_PARAMS": '{"socket_timeout": 9}'},
 ]
 SAME = ("host", "port", "db", "username", "password", "socket_timeout", "socket_connect_timeout", "encoding")
 
@@ -39,11 +41,6 @@ def test_settings_mean_what_they_mean_to_scrapy_redis(settings: dict[str, Any]) 
     assert issubclass(ours.connection_class, SSLConnection) == ("SSL" in theirs.connection_class.__name__)
 
 
-def test_parameters_may_be_json_as_on_the_command_line() -> None:
-    settings = Settings({"REDIS_PARAMS": '{"socket_timeout": 9}'})
-    assert connection_parameters(settings)["socket_timeout"] == 9
-
-
 @pytest.mark.parametrize("wrong", ["horse", '["horse"]', "7", ["horse"]])
 def test_parameters_that_are_no_dict_are_refused_without_being_shown(wrong: Any) -> None:
     with pytest.raises(ConfigurationError, match="REDIS_PARAMS is not a dict") as caught:
@@ -51,11 +48,8 @@ def test_parameters_that_are_no_dict_are_refused_without_being_shown(wrong: Any)
     assert "horse" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "unwanted",
-    [{"decode_responses": True}, {"retry_on_timeout": True}, {"retry": object()}, {"protocol": 3}],
-)
-def test_what_a_queue_decides_itself_is_left_out(unwanted: dict[str, Any]) -> None:
+def test_what_a_queue_decides_itself_is_left_out() -> None:
+    unwanted = {"decode_responses": True, "retry_on_timeout": True, "retry": object(), "protocol": 3}
     parameters = connection_parameters({"REDIS_PARAMS": unwanted, "REDIS_DECODE_RESPONSES": True})
     assert not set(parameters) & set(unwanted)
     connection = connect(parameters).connection_pool.make_connection()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -159,23 +158,6 @@ def test_workers_are_listed_while_they_are_alive(server: RedisServer) -> None:
             assert command.run(command.queue.workers()) == []
 
 
-def test_a_worker_whose_event_loop_is_blocked_tells_from_a_thread_that_it_is_alive(
-    server: RedisServer,
-) -> None:
-    def alive() -> float:
-        heard = server.ask("ZRANGE", prefix_of("blocked") + b"workers", 0, -1, "WITHSCORES")
-        return float(heard[1])
-
-    with Driven(lambda: queue_on(server, "blocked", server_clock=True, silent=0.3)) as one:
-        one.open(now=time.time())
-        before, ended = alive(), threading.Event()
-        # No event loop runs here.
-        deadline = time.monotonic() + 60
-        while alive() <= before and time.monotonic() < deadline:
-            ended.wait(0.01)
-        assert alive() > before
-
-
 def test_a_queue_is_not_discarded_while_others_work_on_it(worker: Callable[..., Worker]) -> None:
     one = worker(now=time.time(), server_clock=True)
     other = Driven(one.make)
@@ -213,13 +195,6 @@ def test_another_format_is_refused(server: RedisServer) -> None:
         pytest.raises(QueueError, match=r"not of this version of TileHarvest .its format is 3, this one's 6"),
     ):
         one.open()
-
-
-def test_a_server_that_has_lost_its_scripts_is_given_them_again(worker: Callable[..., Worker]) -> None:
-    one = worker()
-    one.tell(entry("1"))
-    one.run(one.queue._link._client.script_flush())
-    assert one.bodies() == ["1"]
 
 
 def test_calls_outlast_a_server_that_is_started_again() -> None:

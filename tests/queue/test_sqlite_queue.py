@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sqlite3
-import threading
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.queue.driven import DAY, Driven, entry
+from tests.queue.driven import Driven, entry
 from tileharvest.errors import ExitStatus, QueueError
 from tileharvest.queue.sqlite.queue import SqliteQueue
 
@@ -103,14 +101,6 @@ def test_a_file_that_is_deleted_in_the_middle_of_a_crawl_is_noticed(queue: Drive
             call()
 
 
-def test_a_file_that_another_one_has_replaced_is_noticed(queue: Driven, file: Path) -> None:
-    queue.open().tell(entry("1"))
-    file.unlink()
-    file.touch()
-    with pytest.raises(QueueError, match="was emptied"):
-        queue.tell()
-
-
 def _write_foreign(file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("CREATE TABLE tiles (id)")
@@ -171,11 +161,3 @@ def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     queue = Driven(lambda: SqliteQueue(tmp_path / "queues" / "world.sqlite"))
     with queue, pytest.raises(QueueError, match=r"cannot be opened .*make sure that its folder exists"):
         queue.open()
-
-
-async def test_queues_of_one_process_work_in_one_thread(tmp_path: Path) -> None:
-    queues = [SqliteQueue(tmp_path / f"{number}.sqlite") for number in range(20)]
-    await asyncio.gather(*(queue.open(DAY, 0.0) for queue in queues))
-    await asyncio.gather(*(queue.counts(DAY, 0.0) for queue in queues))
-    assert sum(thread.name.startswith("queue_") for thread in threading.enumerate()) == 1
-    await asyncio.gather(*(queue.close() for queue in queues))

@@ -7,24 +7,20 @@ import json
 import os
 import time
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
-from scrapy.dupefilters import RFPDupeFilter
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.errors import BudgetError, QueueError
-from tileharvest.queue.segments import Segment
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
-    from datetime import datetime
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -129,18 +125,6 @@ class RenamedSpider(StubSpider):
         scheduler_of(self.crawler)._writer = RequestWriter(self)
 
 
-class OtherSegments:
-    """A resolver that has another segment whenever it is asked."""
-
-    numbers = count()
-
-    def __init__(self, zone: Any, started: Any) -> None:
-        pass
-
-    def segment_at(self, request: Any, moment: datetime) -> Segment:
-        return Segment(f"segment-{next(self.numbers)}", moment, None)
-
-
 class DropsCounted:
     """An extension that counts what is dropped, as Scrapy tells it."""
 
@@ -159,10 +143,6 @@ class DropsCounted:
     def scheduled(self, request: Request) -> None:
         if urlsplit(request.url).path == "/forbidden":
             raise IgnoreRequest
-
-
-class AnotherDupeFilter(RFPDupeFilter):
-    """A filter of the project's own."""
 
 
 class RefusingPipeline:

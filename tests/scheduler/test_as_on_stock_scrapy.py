@@ -47,15 +47,6 @@ def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls) -> N
     assert [one["scheduler/failed"] for one in stats] == [0, 0]
 
 
-def test_the_segment_is_fixed_when_the_crawl_starts(crawls: Crawls) -> None:
-    first, second = crawls.write_page("1", "/2"), crawls.write_page("2", "/1")
-    (crawled,) = crawls.crawl(
-        run(first, second, SEGMENT_RESOLVER="tests.scheduler.stub_spiders.OtherSegments")
-    )
-    assert sorted(crawls.asked()) == ["/1", "/2"]
-    assert crawled.reason == "finished"
-
-
 def test_requests_of_several_slots_are_interleaved(crawls: Crawls) -> None:
     pages = [crawls.write_page(f"{slot}{number}") for slot in "abcde" for number in range(6)]
     delayed = {"DOWNLOAD_DELAY": 0.2, "DOWNLOAD_DELAY_JITTER": 0, "CONCURRENT_REQUESTS": 10}
@@ -96,16 +87,6 @@ def test_a_redirect_to_a_page_that_was_seen_ends_there(crawls: Crawls) -> None:
     (crawled,) = crawls.crawl(run(here, moved, CONCURRENT_REQUESTS=1))
     assert crawls.asked() == ["/here", "/moved"]
     assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
-
-
-def test_settings_without_effect_are_named_once(crawls: Crawls, tmp_path: Path) -> None:
-    settings = {
-        "JOBDIR": str(tmp_path / "job"),
-        "DUPEFILTER_CLASS": "tests.scheduler.stub_spiders.AnotherDupeFilter",
-    }
-    (crawled,) = crawls.crawl(run(crawls.write_page("1"), **settings))
-    said = [line for line in crawled.said("INFO") if "no effect" in line]
-    assert said == ["no effect under this scheduler, which has its own queue: JOBDIR, DUPEFILTER_CLASS"]
 
 
 def test_without_a_dupefilter_nothing_is_dropped(crawls: Crawls) -> None:

@@ -15,7 +15,7 @@ from scrapy import Spider
 from scrapy.crawler import Crawler
 
 from tests.middlewares.making import run_jumping
-from tileharvest.errors import AlreadyHarvestedError, BudgetError, QueueError, StoreError
+from tileharvest.errors import BudgetError, QueueError, StoreError
 from tileharvest.history.costs import CostMeter
 from tileharvest.politeness.waits import Hold, HoldReason, Wait, noted
 from tileharvest.scheduler.crawl import CrawlContext
@@ -66,13 +66,6 @@ async def test_a_failure_that_comes_while_it_ends_is_told_too(caplog: pytest.Log
     await soon()
     assert (rig.closed, str(rig.crawl.ending)) == (["stopped"], "the disk is full")
     assert [record.levelname for record in caplog.records] == ["ERROR"]
-
-
-async def test_an_end_that_is_no_error_is_told_at_its_level(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO):
-        opened().crawl.end(AlreadyHarvestedError("nothing to do"))
-        opened().crawl.end(BudgetError("all is spent", "budget"))
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
 
 
 def test_an_end_before_the_spider_is_open_waits_for_that(caplog: pytest.LogCaptureFixture) -> None:

@@ -56,11 +56,6 @@ def test_another_request_has_another_fingerprint(url: str, arguments: dict[str, 
     assert fingerprint(url, **arguments) != fingerprint(TILE)
 
 
-def test_without_ignored_keys_the_whole_query_counts() -> None:
-    plain = SegmentFingerprinter()
-    assert plain.fingerprint(Request(f"{TILE}?c=1")) != plain.fingerprint(Request(TILE))
-
-
 def test_scrapy_makes_it_with_the_keys_of_the_setting() -> None:
     settings = {"REQUEST_FINGERPRINTER_CLASS": SegmentFingerprinter, "DEDUP_IGNORE_QUERY": "c,t"}
     crawler = get_crawler(settings_dict=settings)

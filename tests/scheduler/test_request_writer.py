@@ -6,8 +6,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scrapy import Request
 from scrapy.http import FormRequest, JsonRequest, Response, XmlRpcRequest
 from scrapy.linkextractors import LinkExtractor
@@ -61,13 +59,6 @@ def test_every_field_comes_back_and_writing_changes_nothing(
     read = writer.read(writer.write(request))
     assert type(read) is Request
     assert plain(read) == plain(request) == before
-
-
-@given(st.dictionaries(st.binary(min_size=1).map(bytes.title), st.lists(st.binary(), min_size=1)))
-def test_headers_come_back_byte_for_byte(headers: dict[bytes, list[bytes]]) -> None:
-    writer = RequestWriter(StubSpider())
-    request = Request(URL, headers=headers)
-    assert writer.read(writer.write(request)).headers == request.headers
 
 
 @pytest.mark.parametrize(
@@ -177,9 +168,3 @@ def test_other_classes_of_requests_are_refused(writer: RequestWriter, request_: 
 def test_foreign_bytes_are_refused_and_load_nothing(writer: RequestWriter, body: bytes) -> None:
     with pytest.raises(CodecError, match="nothing of it was run"):
         writer.read(stored(body))
-
-
-@pytest.mark.parametrize("url", ["", "no address"])
-def test_an_address_that_scrapy_refuses_is_unreadable(writer: RequestWriter, url: str) -> None:
-    with pytest.raises(CodecError):
-        writer.read(stored(f'{{"v":3,"url":"{url}"}}'.encode()))

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.end_to_end.project import answered, await_condition, stop
-from tests.fleet.gate import Gate
 from tests.scheduler.crawling import Crawls, order, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.servers.misbehaving import Misbehaving
     from tests.servers.nginx import Nginx
 
 
@@ -96,12 +94,6 @@ def test_a_queue_that_has_failed_is_told_nothing_more(crawls: Crawls, ends: str)
 # --- Once per segment ------------------------------------------------------------------------------
 
 
-def test_a_seen_request_is_dropped_and_counted(crawls: Crawls, page: str) -> None:
-    (crawled,) = crawls.crawl(run(page, page, page))
-    assert crawls.asked() == ["/page"]
-    assert (crawled.counted("dropped/seen"), crawled.counted("seen")) == (2, 1)
-
-
 def test_dont_filter_is_never_filtered_nor_counted_as_seen(crawls: Crawls, page: str) -> None:
     unfiltered: dict[str, Any] = {"url": page, "dont_filter": True}
     posted = {**unfiltered, "method": "POST", "body": "a", "callback": "note"}
@@ -127,18 +119,6 @@ def test_a_second_run_of_a_segment_makes_nothing_and_the_next_segment_or_a_fresh
 
 
 # --- In which order --------------------------------------------------------------------------------
-
-
-def test_what_is_leased_ahead_is_offered_by_priority(
-    tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    (tmp_path / "site").mkdir()
-    site: Any = misbehaving(tmp_path / "site")
-    crawls = Crawls(tmp_path, site)
-    crawls.push(*[order(f"{site.url}/{priority}", priority) for priority in (-2, 3, 0, 1)])
-    crawls.crawl(run(CONCURRENT_REQUESTS=8, CONCURRENT_REQUESTS_PER_DOMAIN=1))
-    asked = [one.path for one in site.received]
-    assert asked.index("/3") < asked.index("/-2")
 
 
 def test_what_json_cannot_hold_waits_in_memory_and_the_log_says_so_once(crawls: Crawls) -> None:
@@ -204,26 +184,6 @@ def test_a_spider_that_is_to_wait_makes_the_request_when_it_is_due(crawls: Crawl
 # --- With others -----------------------------------------------------------------------------------
 
 
-def test_a_spider_that_is_told_to_end_gives_back_what_it_has_not_begun(
-    tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    """It is told while it waits for the first answer."""
-    (tmp_path / "site").mkdir()
-    site: Any = misbehaving(tmp_path / "site")
-    site.rule_for_all = gate = Gate(keeps_all=True)
-    crawls = Crawls(tmp_path, site)
-    crawls.push(*[order(f"{site.url}/{n}") for n in range(50)])
-    # Four are on the way, and two more are leased ahead.
-    with crawls.running(run(CONCURRENT_REQUESTS=4)) as process:
-        assert await_condition(lambda: len(site.received) >= 4, process)
-        process.send_signal(signal.SIGTERM)
-        gate.open()
-        _, stderr = process.communicate(timeout=240)
-    counts = crawls.counts()
-    assert (counts.leased, counts.left) == (0, 50 - len(site.received)), stderr[-2000:]
-    assert counts.left > 40
-
-
 def test_a_second_crawl_of_a_spider_says_so_and_makes_nothing(crawls: Crawls, page: str) -> None:
     with crawls.running(run(page, stay="1")) as process:
         assert await_condition(lambda: answered(crawls.server) == 1, process)
@@ -234,6 +194,3 @@ def test_a_second_crawl_of_a_spider_says_so_and_makes_nothing(crawls: Crawls, pa
     assert line.startswith("spider 'stub' runs in another process already; nothing was changed; let that end")
     assert "Traceback" not in str(second.log)
     assert second.failed
-
-
-# --- Queues of others ------------------------------------------------------------------------------

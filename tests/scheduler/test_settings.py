@@ -18,10 +18,9 @@ from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.port import Worker
 from tileharvest.queue.settings import QueueKind, queue_kind
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.settings import arguments_of, queue_for, queue_name, refuse_company
+from tileharvest.scheduler.settings import arguments_of, queue_for, queue_name, refuse_company, without_effect
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
     from pathlib import Path
 
 REDIS = "redis://127.0.0.1:1/0"
@@ -80,26 +79,6 @@ def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_dry_run_leaves_redis_alone(settings: Settings) -> None:
-    settings.set("REDIS_URL", REDIS)
-    assert queue_file(settings, dry="1") is None
-
-
-def test_a_tool_of_scrapys_leaves_the_queue_alone(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.set("REDIS_URL", REDIS)
-
-    async def start(spider: Spider) -> AsyncIterator[Any]:
-        for request in ():
-            yield request
-
-    # As `scrapy parse` does with any spider.
-    start.__module__ = "scrapy.commands.parse"
-    monkeypatch.setattr(Spider, "start", start)
-    assert queue_file(settings, harvests=False) is None
-
-
 class ForeignSpider(Spider):
     """Has for its own purposes what means something to the scheduler as an argument."""
 
@@ -115,34 +94,29 @@ def test_what_a_spiders_class_has_is_not_an_argument(settings: Settings) -> None
     assert queue._file is not None
 
 
+def test_settings_without_effect_are_named(settings: Settings) -> None:
+    settings.set("JOBDIR", "job", priority="cmdline")
+    settings.set("DUPEFILTER_CLASS", Spider)
+    assert without_effect(settings) == ["JOBDIR", "DUPEFILTER_CLASS"]
+
+
 def named(settings: Settings, spider: Spider) -> str:
     return queue_name(settings, spider.name, arguments_of(spider))
 
 
 def test_a_queue_is_named_by_project_spider_and_arguments(settings: Settings) -> None:
     settings.set("BOT_NAME", "tutorial")
-    plain = named(settings, Spider("quotes"))
-    tagged, again, other = (named(settings, Spider("quotes", tag=tag)) for tag in ("humor", "humor", "life"))
-    assert plain == "tutorial:quotes"
-    assert re.fullmatch("tutorial:quotes:[0-9a-f]{8}", tagged)
-    assert tagged == again != other
-
-
-def test_what_says_how_to_crawl_does_not_name_the_queue(settings: Settings) -> None:
     how = Spider("quotes", fresh="1", stay="1", segment="run", _job="2026", started=1.5)
-    assert named(settings, how) == "tileharvest:quotes"
-    assert named(settings, ForeignSpider()) == "tileharvest:stub"
-
-
-def test_addresses_that_a_spider_makes_of_its_arguments_name_the_queue(settings: Settings) -> None:
-    one, other = Spider("quotes"), Spider("quotes")
-    one.start_urls, other.start_urls = ["http://a.example/1"], ["http://a.example/2"]
-    assert len({named(settings, spider) for spider in (one, other, Spider("quotes"))}) == 3
-
-
-def test_a_name_of_the_projects_own_is_taken_as_it_is(settings: Settings) -> None:
+    by_address = Spider("quotes")
+    by_address.start_urls = ["http://a.example/1"]
+    plain, same = named(settings, Spider("quotes")), named(settings, how)
+    tagged, again, other = (named(settings, Spider("quotes", tag=tag)) for tag in ("humor", "humor", "life"))
+    assert plain == same == "tutorial:quotes"
+    assert re.fullmatch("tutorial:quotes:[0-9a-f]{8}", tagged)
+    assert tagged == again
+    assert len({plain, tagged, other, named(settings, by_address)}) == 4
     settings.set("QUEUE_NAME", "shared by {bot}")
-    assert named(settings, Spider("quotes", tag="humor")) == "shared by tileharvest"
+    assert named(settings, Spider("quotes", tag="humor")) == "shared by tutorial"
 
 
 OWN = Worker(socket.gethostname(), "here", os.getpid(), "2026-11-20", 0.0)

@@ -1,4 +1,4 @@
-"""One round: a harvest with disturbances that a seed draws, and the comparison of what it leaves."""
+"""Rounds: harvests with disturbances that a seed draws, and the comparison of what they leave."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.crash.soundness import assert_sound
@@ -14,16 +13,21 @@ from tests.end_to_end.clock import Clock
 from tests.end_to_end.project import answered
 from tests.faults.faults import full_disk
 from tests.fleet.workers import await_until
-from tests.torture.stages import DAY, DAY_AFTER, misnamed
+from tests.servers.nginx import nginx
+from tests.servers.postgresql import postgresql_server
+from tests.servers.redis import AOF, redis_server
+from tests.torture.stages import DAY, DAY_AFTER, DAY_BEFORE, STAGES, Undisturbed, Workplace, publish
 from tests.torture.whole_history import differences
 from tileharvest.history.schema import MASKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from contextlib import ExitStack
+    from pathlib import Path
     from random import Random
 
     from tests.fleet.workers import Worker
-    from tests.torture.stages import Left, Undisturbed, Workplace
+    from tests.torture.stages import Left, Stage
 
 LEASE: Final = 3
 """The seconds of a lease in a fleet. After so long others get the requests of a killed worker."""
@@ -34,6 +38,10 @@ _WRITES: Final = 300
 """The most writes after which the disk is full. A run that makes fewer ends undisturbed."""
 _HOURS: Final = 30
 """The most hours by which a clock steps."""
+
+OF_ONE: Final = {"kill": 8, "full disk": 1, "stepped clock": 1}
+OF_THREE: Final = {"kill": 79, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6}
+"""The disturbances of one process and of three workers, with how often each is drawn."""
 
 MAY_DIFFER: Final = frozenset(
     {
@@ -72,35 +80,6 @@ class Moment(NamedTuple):
     the site."""
 
 
-@dataclass(slots=True)
-class Outcome:
-    """The disturbances of a round, and what they have changed."""
-
-    done: Counter[str] = field(default_factory=Counter)
-    """How often each disturbance was made. A kill that came after the end of its process is not counted."""
-    different: Counter[str] = field(default_factory=Counter)
-    """How many rows differ, by the column in which they may."""
-    asked: int = 0
-    """The requests that the site has answered."""
-    counted: int = 0
-    """The requests that the history has counted."""
-    undisturbed: int = 0
-    """The requests that the site answers to the undisturbed harvest."""
-    after: int = 0
-    """The requests of the day after."""
-    undisturbed_after: int = 0
-    """The requests of the day after an undisturbed harvest."""
-
-    @property
-    def in_words(self) -> str:
-        done = ", ".join(f"{count} {what}" for what, count in sorted(self.done.items()))
-        return (
-            f"{done or 'nothing came in time'}; asked {self.asked} instead of {self.undisturbed}, counted"
-            f" {self.counted}; the day after {self.after} instead of {self.undisturbed_after};"
-            f" {dict(+self.different) or 'equal'}"
-        )
-
-
 class Round:
     """One round. It draws from `random` in an order that does not depend on what the processes do, so a
     repeated round has the same disturbances."""
@@ -111,61 +90,58 @@ class Round:
         self._undisturbed = undisturbed
         self._random = random
         self._is_fleet = workplace.redis is not None
-        self.outcome = Outcome()
+        self.done = Counter[str]()
+        """How often each disturbance was made. A kill that came after the end of its process is not
+        counted."""
 
-    def run(self) -> Outcome:
-        """Runs the round and returns its outcome. Raises DifferenceError if it fails."""
+    def run(self, kinds: Sequence[str] | None = None) -> None:
+        """Runs the round, with as many disturbances of these kinds or with those that it draws. Raises
+        DifferenceError if it fails."""
         place = self._workplace
         place.open(self._undisturbed.before)
         place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02}
         if self._is_fleet:
-            place.fleet.settings["LEASE_SECONDS"] = LEASE
+            # It may be the same request that is lost each time.
+            place.fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": 20}
         self._server.clear_log()
-        (self._disturb_fleet if self._is_fleet else self._disturb_one)()
+        if kinds is None:
+            weights = OF_THREE if self._is_fleet else OF_ONE
+            number = self._random.randint(2, 14)
+            kinds = self._random.choices(list(weights), list(weights.values()), k=number)
+        (self._disturb_fleet if self._is_fleet else self._disturb_one)(kinds)
+        self._end()
         self._compare()
-        return self.outcome
 
-    def _disturb_one(self) -> None:
+    def _disturb_one(self, kinds: Sequence[str]) -> None:
         place, random = self._workplace, self._random
-        number = random.randint(2, 12)
-        kinds = random.choices(("kill", "full disk", "stepped clock"), (8, 1, 1), k=number)
-        moments = [self._draw(number) for _ in kinds]
-        numbers = [random.randint(1, _WRITES) for _ in kinds]
-        hours = [random.randint(-_HOURS, _HOURS) for _ in kinds]
-        for what, moment, write, step in zip(kinds, moments, numbers, hours, strict=True):
+        for what in kinds:
+            moment = self._draw(len(kinds))
+            write, hours = random.randint(1, _WRITES), random.randint(-_HOURS, _HOURS)
             if what == "full disk":
                 project = place.fleet.project
                 worker = place.start(DAY, environment=full_disk(project.folder, project.data, write))
                 place.fleet.await_ends(worker, patience=PATIENCE)
-                self.outcome.done[what] += worker.status == 1
-                self._look_at(worker)
+                self.done[what] += worker.status == 1
             else:
                 clock = Clock(place.folder / "clock") if what == "stepped clock" else None
                 worker = place.start(DAY, environment=clock and clock.environment)
                 if not self._await(moment, [worker]):
                     break
                 if clock is not None:
-                    clock.step(step * 3600)
-                    self.outcome.done[what] += 1
+                    clock.step(hours * 3600)
+                    self.done[what] += 1
                     self._await(moment._replace(is_own=False), [worker])
                 self._kill(worker)
             assert_sound(place.fleet.project)
-        self._end()
 
-    def _disturb_fleet(self) -> None:
-        random = self._random
-        kinds = {"kill": 79, "kill of all": 3, "stop": 7, "Redis": 5, "PostgreSQL": 6}
-        number = random.randint(4, 14)
-        disturbances = random.choices(list(kinds), list(kinds.values()), k=number)
-        moments = [self._draw(number) for _ in disturbances]
-        picks = [random.randrange(WORKERS) for _ in disturbances]
+    def _disturb_fleet(self, kinds: Sequence[str]) -> None:
         workers = [self._workplace.start(DAY) for _ in range(WORKERS)]
-        for what, moment, which in zip(disturbances, moments, picks, strict=True):
+        for what in kinds:
+            moment, which = self._draw(len(kinds)), self._random.randrange(WORKERS)
             if not self._await(moment, workers):
                 break
             self._disturb_workers(what, workers, which)
         self._workplace.fleet.await_ends(*workers, patience=PATIENCE)
-        self._end()
 
     def _disturb_workers(self, what: str, workers: list[Worker], which: int) -> None:
         place = self._workplace
@@ -176,14 +152,14 @@ class Round:
                 # The time of the leases must pass.
                 time.sleep(LEASE + 1)
                 workers[which].wake()
-                self.outcome.done[what] += 1
+                self.done[what] += 1
         elif what == "Redis":
             place.redis.kill()
-            self.outcome.done[what] += 1
+            self.done[what] += 1
             place.redis.start()
         elif what == "PostgreSQL":
             place.postgresql.kill()
-            self.outcome.done[what] += 1
+            self.done[what] += 1
             # The new worker begins while the server is away.
             self._replace(workers, which)
             place.postgresql.start()
@@ -199,12 +175,10 @@ class Round:
         self._kill(workers[which])
         workers[which] = self._workplace.start(DAY)
 
-    # What is done to them
-
     def _draw(self, disturbances: int) -> Moment:
         """Returns a moment: two of five are within 12 lines, at the beginning of a run or just after the
         last disturbance; the others are spread over the requests of the harvest."""
-        most = max(2, 2 * self._undisturbed.found.requests // (disturbances + 1))
+        most = max(2, 2 * self._undisturbed.requests // (disturbances + 1))
         kind, few, many = self._random.random(), self._random.randint(1, 12), self._random.randint(1, most)
         return Moment(few if kind < 0.4 else many, is_own=kind < 0.2)
 
@@ -212,13 +186,12 @@ class Round:
         """Waits for the moment. Returns False if all workers have ended before it."""
         so_far, last = answered(self._server), workers[-1]
 
-        def comes() -> bool:
+        def comes_or_never() -> bool:
+            if all(worker.has_ended for worker in workers):
+                return True
             if moment.is_own:
                 return last.log.count("\n") >= moment.lines or last.has_ended
             return answered(self._server) >= so_far + moment.lines
-
-        def comes_or_never() -> bool:
-            return comes() or all(worker.has_ended for worker in workers)
 
         try:
             await_until(comes_or_never, PATIENCE)
@@ -231,69 +204,45 @@ class Round:
     def _kill(self, worker: Worker) -> None:
         worker.wake()
         worker.kill()
-        self.outcome.done["kill"] += worker.status == -9
-        self._look_at(worker)
+        self.done["kill"] += worker.status == -9
 
     def _end(self) -> None:
         """Runs the harvest once more, undisturbed, so that it gets to its end."""
-        for worker in self._workplace.fleet.workers:
-            self._look_at(worker)
         last = self._workplace.start(DAY)
         self._workplace.fleet.await_ends(last, patience=PATIENCE)
-        self._look_at(last)
+        for worker in self._workplace.fleet.workers:
+            if "Traceback" in worker.log:
+                at = worker.log.index("Traceback")
+                raise DifferenceError(f"a traceback: {worker.log[max(0, at - 500) :][:4000]}")
         if last.status != 0:
             raise DifferenceError(f"the last run ended with {last.status}: {last.log[-3000:]}")
 
-    def _look_at(self, worker: Worker) -> None:
-        if "Traceback" in worker.log:
-            raise DifferenceError(f"a traceback: {worker.log[worker.log.index('Traceback') - 500 :][:4000]}")
-
-    # What is left
-
     def _compare(self) -> None:
         place, expected = self._workplace, self._undisturbed
-        lines = list(self._server.log())
-        found = place.left(lines)
-        wrong = self._wrong(found, expected.found)
-        self._server.clear_log()
+        wrong = [*self._wrong(place.left(), expected.found)]
+        assert_sound(place.fleet.project)
         if self._is_fleet:
             # The next day waits for a killed worker until its leases expire.
             time.sleep(LEASE + 1)
         place.harvest(DAY_AFTER)
-        after = place.left(list(self._server.log()))
         # The walk of that day shows that the kills have changed nothing of what its choice rests on.
         ours, theirs = (
             {table: left.history[table] for table in ("versions", "harvests")}
-            for left in (after, expected.after)
+            for left in (place.left(), expected.after)
         )
-        wrong += [
-            f"on the day after, {one.place}: {one.rows} rows, as {one.example}"
-            for one in differences(ours, theirs)
-        ]
-        outcome = self.outcome
-        outcome.asked, outcome.counted = found.requests, _sum_of(found, "requests")
-        outcome.undisturbed = expected.found.requests
-        outcome.after, outcome.undisturbed_after = after.requests, expected.after.requests
+        wrong += [f"on the day after, {one}" for one in differences(ours, theirs)]
         if wrong:
-            raise DifferenceError("\n".join(wrong))
+            raise DifferenceError("\n".join(map(str, wrong)))
 
-    def _wrong(self, found: Left, expected: Left) -> list[str]:
+    def _wrong(self, found: Left, expected: Left) -> Iterator[object]:
         is_audited = "audit" in self._workplace.stage.name
         allowed = MAY_DIFFER | (MAY_DIFFER_BY_AUDIT if is_audited else frozenset())
-        wrong = []
-        for one in differences(found.history, expected.history):
-            if one.place in allowed:
-                self.outcome.different[one.place] += one.rows
-            else:
-                wrong.append(f"{one.place}: {one.rows} rows, as {one.example}")
-        wrong += wrong_costs(found)
-        more = _sum_of(found, "stored_bytes") - _sum_of(expected, "stored_bytes")
-        self.outcome.different["harvests.stored_bytes, too high by"] += more
+        yield from (one for one in differences(found.history, expected.history) if one.place not in allowed)
         if found.images != expected.images:
-            wrong.append(f"images: {sorted(found.images.items() ^ expected.images.items())[:5]}")
-        wrong += [f"image {name} is not what it says" for name in misnamed(found.images)]
-        wrong += [f"queue of {name}: {left}" for name, left in self._queues() if left != (0, 0)]
-        return wrong
+            yield f"images: {sorted(found.images.items() ^ expected.images.items())[:5]}"
+        for name, left in self._queues():
+            if left != (0, 0):
+                yield f"queue of {name}: {left}"
 
     def _queues(self) -> Iterator[tuple[str, tuple[int, int]]]:
         """Yields for each map the numbers of requests that are left in its queue and in its failure list."""
@@ -309,25 +258,57 @@ class Round:
                 yield name, (every - failed, failed)
 
 
-def wrong_costs(found: Left) -> list[str]:
-    """Returns the costs of a disturbed harvest that are counted too low. Each result is recorded together
-    with the cost of its answer; what a killed process had not recorded is not counted."""
-    requests, received = (_sum_of(found, column) for column in ("requests", "received_bytes"))
-    results = sum(
-        row["tiles"]
-        for key, row in found.history["harvest_counts"].items()
-        if DAY in str(key) and key[-1] != "skip"
-    )
-    images = sum(
-        int(row["size"] or 0) for key, row in found.history["versions"].items() if str(key[-1]) == DAY
-    )
-    wrong = []
-    if requests < results:
-        wrong.append(f"harvests.requests: {requests}, and {results} tiles have a result")
-    if received < images:
-        wrong.append(f"harvests.received_bytes: {received}, and {images} are in new versions")
-    return wrong
+class Torture:
+    """The servers that rounds share, and the undisturbed results of their stages."""
 
+    def __init__(self, maps: Path, folder: Path, servers: ExitStack) -> None:
+        """`maps` is the folder of the real maps. All stages share one site, so a map keeps its address."""
+        self._maps = maps
+        self._folder = folder
+        self._site = folder / "site"
+        self._site.mkdir()
+        self._server = servers.enter_context(nginx(self._site))
+        self._redis = servers.enter_context(redis_server(*AOF))
+        self._postgresql = servers.enter_context(postgresql_server())
+        self._undisturbed: dict[tuple[Stage, bool], Undisturbed] = {}
 
-def _sum_of(left: Left, column: str) -> int:
-    return sum(int(row[column]) for row in left.history["harvests"].values() if row["segment"] == DAY)
+    def round(
+        self, name: str, stage: Stage, random: Random, *, is_fleet: bool, kinds: Sequence[str] | None = None
+    ) -> Counter[str]:
+        """Runs one round in a folder of this name, and returns its disturbances. Raises DifferenceError."""
+        undisturbed = self._ends_undisturbed(stage, is_fleet=is_fleet)
+        workplace = self._workplace(stage, name, is_fleet=is_fleet)
+        this = Round(workplace, undisturbed, random)
+        try:
+            this.run(kinds)
+        except BaseException:
+            workplace.fleet.__exit__()
+            self._redis.ask("FLUSHALL")
+            raise
+        workplace.close()
+        return this.done
+
+    def _workplace(self, stage: Stage, name: str, *, is_fleet: bool) -> Workplace:
+        shared = (self._redis, self._postgresql) if is_fleet else (None, None)
+        return Workplace(stage, self._server, *shared, self._folder / name, name)
+
+    def _ends_undisturbed(self, stage: Stage, *, is_fleet: bool) -> Undisturbed:
+        """Returns what the stage leaves undisturbed. The first call harvests it, by one worker."""
+        if (stage, is_fleet) not in self._undisturbed:
+            name = f"stage{STAGES.index(stage)}{'three' if is_fleet else 'one'}"
+            before = None
+            if publish(self._maps, stage, self._site, is_before=True):
+                before = self._workplace(stage, f"{name}before", is_fleet=is_fleet)
+                before.open()
+                before.harvest(DAY_BEFORE)
+            publish(self._maps, stage, self._site, is_before=False)
+            workplace = self._workplace(stage, name, is_fleet=is_fleet)
+            workplace.open(before)
+            self._server.clear_log()
+            workplace.harvest(DAY)
+            found, requests = workplace.left(), len(list(self._server.log()))
+            workplace.harvest(DAY_AFTER)
+            self._undisturbed[stage, is_fleet] = Undisturbed(before, found, requests, workplace.left())
+            workplace.close()
+        publish(self._maps, stage, self._site, is_before=False)
+        return self._undisturbed[stage, is_fleet]

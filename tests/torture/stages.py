@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass, field
 from hashlib import sha1
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tests.crash.soundness import is_leftover
@@ -15,11 +14,10 @@ from tests.servers.published import published
 from tests.torture.whole_history import whole_history
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from tests.fleet.workers import Worker
-    from tests.servers.nginx import LogLine, Nginx
+    from tests.servers.nginx import Nginx
     from tests.servers.postgresql import PostgresqlServer
     from tests.servers.redis import RedisServer
     from tests.torture.whole_history import Rows
@@ -41,9 +39,11 @@ class Stage:
     keys: tuple[tuple[str, Any], ...] = ()
     """Keys that each map has in maps.toml."""
 
+    def __str__(self) -> str:
+        return self.name
+
 
 ANTWORLD: Final = "antworld"
-_IMAGES: Final = (".png", ".jpg", ".jpeg", ".webp")
 _PRUNED: Final = (("walk", "pruned"), ("full_every", RARELY))
 _UNAUDITED: Final = (("audit", 0),)
 """No audit. An audit draws other tiles in each harvest: only harvests without one can be compared in full."""
@@ -68,17 +68,11 @@ STAGES: Final = (
 
 
 class Left(NamedTuple):
-    """What a harvest has left, and what it has cost the site."""
+    """What a harvest has left."""
 
     history: dict[str, Rows]
     images: dict[str, str]
     """The SHA1 of each file in the store, by its path. Temporary files of killed writers are left out."""
-    requests: int
-    """All requests that the site has answered."""
-    of_tiles: int
-    """The requests for tiles. The others read robots.txt and the configuration before the harvest begins."""
-    received_bytes: int
-    """The bytes of the bodies that answered the requests for tiles."""
 
 
 @dataclass(slots=True)
@@ -126,16 +120,11 @@ class Workplace:
         self.fleet.await_ends(worker, patience=300)
         assert worker.status == 0, worker.log
 
-    def left(self, lines: Sequence[LogLine]) -> Left:
-        """Returns what the harvest has left. `lines` is what the site has logged during the harvest."""
+    def left(self) -> Left:
         stored = self.fleet.project.stored()
-        of_tiles = [line for line in lines if line.path.endswith(_IMAGES)]
         return Left(
             whole_history(self.fleet.database_url),
             {name: sha1(body).hexdigest() for name, body in stored.items() if not is_leftover(name)},
-            len(lines),
-            len(of_tiles),
-            sum(line.size for line in of_tiles),
         )
 
 
@@ -144,6 +133,8 @@ class Undisturbed(NamedTuple):
 
     before: Workplace | None
     found: Left
+    requests: int
+    """The requests that the site has answered."""
     after: Left
     """What the harvest of the day after leaves. The site has not changed since."""
 
@@ -156,8 +147,3 @@ def publish(shared_maps: Path, stage: Stage, site: Path, *, is_before: bool) -> 
             return False
         published(shared_maps, name, version - is_before, site / name)
     return True
-
-
-def misnamed(images: Mapping[str, str]) -> list[str]:
-    """Returns the paths of images whose bytes have another SHA1 than their name."""
-    return [name for name, digest in images.items() if PurePosixPath(name).stem != digest]

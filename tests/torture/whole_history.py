@@ -26,7 +26,7 @@ OF_A_RUN: Final = {
     "harvests": {"started", "ended", "requests", "received_bytes", "stored_bytes", "spared_bytes", "seconds"},
 }
 """Columns that are not compared, by table. They say how a harvest went and not what it found, and differ
-between two undisturbed harvests as well. `wrong_costs` of `rounds.py` checks what must hold for costs."""
+between two undisturbed harvests as well."""
 _OF_A_RUN_AS_A_WHOLE: Final = {"spending"}
 
 Rows = dict[tuple[Any, ...], dict[str, Any]]
@@ -40,6 +40,9 @@ class Difference(NamedTuple):
     """Where they differ: `blocks.added`, `versions: missing` or `versions: too much`."""
     rows: int
     example: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.rows} rows, as {self.example}"
 
 
 def whole_history(url: str) -> dict[str, Rows]:

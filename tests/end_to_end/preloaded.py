@@ -21,11 +21,6 @@ from scrapy import cmdline, spiderloader
 
 from tests.compiled import share_statements
 from tests.middlewares.making import ALL, LATER, LAYER, added, remember
-from tileharvest.history.change_indexes import stored_indexes
-from tileharvest.history.database import History
-from tileharvest.history.proofs import last_full, proofs
-from tileharvest.history.recorded_versions import tile_versions
-from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
@@ -55,16 +50,10 @@ async def _harvest_twice(folder: Path) -> None:
 
 
 def _compile() -> None:
-    """Compiles the statements of a harvest, and of the commands that most tests run. Reads a map's types."""
+    """Compiles the statements of a harvest, and reads a map's types."""
     with TemporaryDirectory() as folder:
         _read_maps(Path(folder))
         asyncio.run(_harvest_twice(Path(folder)))
-        with History.open_read_only(f"sqlite:///{folder}/history.sqlite") as history:
-            map_summaries(history)
-            harvest_summaries(history, "small")
-            tile_versions(history, "small")
-            for look in (proofs, last_full, stored_indexes):
-                look(history)
     assert threading.active_count() == 1, "a thread would be missing in what is forked"
 
 

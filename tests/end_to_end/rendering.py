@@ -5,10 +5,9 @@ Names are computed here in another way than the program's: from column and row, 
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tests.end_to_end.project import LayerTile
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 
 LAYER: Final = "world-lighting"
 """The only layer of the shared maps."""
-
-_CONFIG: Final = "overviewerConfig.js"
-_VARIABLE: Final = "var overviewerConfig = "
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +90,3 @@ def date_all(folder: Path, seconds: int) -> None:
     for file in folder.rglob("*"):
         if file.is_file():
             os.utime(file, (seconds, seconds))
-
-
-def read_config(folder: Path) -> dict[str, Any]:
-    text = (folder / _CONFIG).read_text(encoding="utf-8").strip()
-    return dict(json.loads(text.removeprefix(_VARIABLE).removesuffix(";")))
-
-
-def write_config(folder: Path, config: dict[str, Any]) -> None:
-    (folder / _CONFIG).write_text(f"{_VARIABLE}{json.dumps(config)};\n", encoding="utf-8")

@@ -56,11 +56,6 @@ def status(code: int, headers: dict[str, str] | None = None) -> Rule:
     return answer
 
 
-def too_many(retry_after: str) -> Rule:
-    """Answers 429. `retry_after` is a number of seconds or an HTTP date."""
-    return status(429, {"Retry-After": retry_after})
-
-
 def limited(after: int, refusals: int | None = None, headers: dict[str, str] | None = None) -> Rule:
     """Answers so many requests properly. Then it answers 403 so many times, or for ever, and after these
     properly again: as a host does that counts requests and has no status for that."""
@@ -73,11 +68,6 @@ def limited(after: int, refusals: int | None = None, headers: dict[str, str] | N
         return await (status(403, headers)(exchange) if is_refused else exchange.send_properly())
 
     return answer
-
-
-def head_refused(code: int = 405) -> Rule:
-    """Answers HEAD with 405 or 501, and GET properly."""
-    return only("HEAD", status(code))
 
 
 def redirect(code: int, location: str) -> Rule:
@@ -105,11 +95,6 @@ def body(content: bytes, content_type: str = "image/png") -> Rule:
         return await exchange.send(Answer(200, {"ETag": etag, "Content-Type": content_type}, content))
 
     return answer
-
-
-def error_page() -> Rule:
-    """Answers 200 with an HTML page that says "not found", as single-page hosts do."""
-    return body(ERROR_PAGE, "text/html")
 
 
 def cut_off(size: int) -> Rule:

@@ -93,24 +93,6 @@ async def test_no_more_connections_are_open_than_they_may_be_those_that_are_idle
         assert sites.most_open <= 3
 
 
-async def test_what_is_cancelled_leaves_its_room_to_the_next() -> None:
-    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        came.set()
-        await reader.read()
-        writer.close()
-
-    came = asyncio.Event()
-    silent = await asyncio.start_server(be_silent, "127.0.0.1", 0)
-    async with silent, CountedSites().site() as url:
-        shared = Connections(1)
-        hung = asyncio.ensure_future(ask(shared, "http://{}:{}/".format(*silent.sockets[0].getsockname())))
-        await came.wait()
-        next_one = asyncio.ensure_future(ask(shared, url))
-        hung.cancel()
-        assert await next_one == 204
-        shared.close()
-
-
 async def test_a_connection_that_its_site_closes_between_two_requests_is_watched_no_more() -> None:
     async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

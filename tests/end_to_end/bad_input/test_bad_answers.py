@@ -39,7 +39,9 @@ BROKEN_OFF, SILENT = "13", "21"
 UNCHANGED = (BROKEN_OFF, SILENT)
 """Tiles that do not fail on the third day: HEAD shows one as unchanged, and the other one would take long."""
 BAD = {
-    "00": Bad(rules.error_page(), 1, "the answer is a page of HTML or XML (1 attempt)"),
+    "00": Bad(
+        rules.body(rules.ERROR_PAGE, "text/html"), 1, "the answer is a page of HTML or XML (1 attempt)"
+    ),
     "01": Bad(rules.cut_off(400), 1, "the image is cut off"),
     "02": Bad(rules.body(rules.LFS_POINTER), 1, "the answer is a Git-LFS pointer, not the image itself"),
     "03": Bad(rules.body(b""), 1, "the answer has no bytes (1 attempt)"),

@@ -42,7 +42,7 @@ def test_what_cannot_be_read_is_one_line_and_the_good_map_is_harvested(stage: St
         stage.site.rules = {
             f"/{name}/overviewerConfig.js": rule
             for name, rule in {
-                "page": rules.error_page(),
+                "page": rules.body(rules.ERROR_PAGE, "text/html"),
                 "pointer": rules.body(rules.LFS_POINTER),
                 "ill": rules.status(500),
                 "forbidden": rules.status(403),

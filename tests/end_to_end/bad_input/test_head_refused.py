@@ -46,14 +46,14 @@ def test_a_tile_that_is_asked_by_get_instead_costs_the_budget_one_request(stage:
     """23 requests are robots.txt, the configuration, one HEAD that is refused, and 20 tiles."""
     stage.project.maps_file.unlink()
     stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head", budget={"requests": 23})
-    stage.site.rule_for_all = rules.head_refused()
+    stage.site.rule_for_all = rules.only("HEAD", rules.status(405))
     assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
     assert len(stage.site.received) == 23
 
 
 @pytest.mark.parametrize("status", [403, 404])
 def test_a_refusal_of_head_on_a_whole_map_is_noticed_once_per_harvest(stage: Stage, status: int) -> None:
-    stage.site.rule_for_all = rules.head_refused(status)
+    stage.site.rule_for_all = rules.only("HEAD", rules.status(status))
     assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
     stage.site.received.clear()
     assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}

@@ -15,7 +15,7 @@ ONE_BY_ONE = ("-s", "CONCURRENT_REQUESTS=1")
 
 
 def test_the_whole_host_is_left_alone_for_that_many_seconds(stage: Stage) -> None:
-    stage.site.rules[address("0")] = rules.first(1, rules.too_many("1"))
+    stage.site.rules[address("0")] = rules.first(1, rules.status(429, {"Retry-After": "1"}))
     done = visit(stage.project, FIRST_DAY, *ONE_BY_ONE)
     assert (done.status, done.counts) == (0, {"add": 20})
     assert methods(stage.site, "0") == ["GET", "GET"]

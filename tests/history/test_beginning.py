@@ -78,13 +78,6 @@ def test_a_harvest_of_what_was_pushed_ends_when_everything_is_asked_for_again(hi
     assert pushed.ended() == "interrupted"
 
 
-def test_all_who_continue_a_harvest_name_it_the_same_and_no_other_one_so(history: History) -> None:
-    first, again = began(history), began(history)
-    assert first.identity == again.identity == f"{first.id}@2021-02-13T06:00:00.000000+00:00"
-    ended(first)
-    assert began(history, LATER).identity != first.identity
-
-
 def test_an_unfinished_harvest_of_an_older_segment_ends_as_interrupted(history: History) -> None:
     first = began(history)
     record(first, [found("add"), found("fail", B)])

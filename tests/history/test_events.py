@@ -9,7 +9,6 @@ import pytest
 
 from tests.history.making import DAY, LATER, began, ended, found, record
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
-from tileharvest.errors import ConfigurationError
 from tileharvest.history import events as reading
 from tileharvest.history.database import History
 from tileharvest.history.events import certainty, events
@@ -105,15 +104,6 @@ def test_a_day_on_which_a_whole_map_changes_is_one_event(
     (event,) = events(history, the_layer(history), DAY + timedelta(days=1), THIRD)
     assert (event.changed, event.new, event.gone) == (1, 2, 0)
     assert event.area == TileRange.covering([A, B, far])
-
-
-def test_more_changes_than_fit_into_memory_are_refused(
-    history: History, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    harvest(history, DAY, [A, B])
-    monkeypatch.setattr(reading, "MOST_CHANGED", 1)
-    with pytest.raises(ConfigurationError, match="2 tiles changed in that period"):
-        events(history, the_layer(history), DAY, THIRD)
 
 
 def test_a_day_that_is_harvested_by_the_hour_is_settled_when_the_next_has_begun(history: History) -> None:

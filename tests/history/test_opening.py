@@ -112,15 +112,6 @@ def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
         assert reader.stamp() == reader.stamp()
 
 
-def test_reading_only_refuses_to_write(url: str) -> None:
-    harvested(url)
-    with (
-        History.open_read_only(url) as history,
-        pytest.raises(HistoryError, match="cannot be opened or written"),
-    ):
-        began(history)
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [
@@ -215,11 +206,6 @@ def test_a_value_that_cannot_be_is_one_line(sqlite_history: History, damage: str
     with pytest.raises(HistoryError, match=r"is damaged or no history \(.*restore it from a backup"):
         (tile_versions(sqlite_history, "world"), named_images(sqlite_history))
     assert sqlite_history.damage()
-
-
-def test_a_mistake_of_the_program_in_a_transaction_is_not_told_as_damage(sqlite_history: History) -> None:
-    with pytest.raises(ValueError, match="a mistake"), sqlite_history.writing():
-        raise ValueError("a mistake")
 
 
 def test_a_tile_that_names_the_version_of_another_one_is_one_line(sqlite_history: History) -> None:

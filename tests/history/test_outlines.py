@@ -12,7 +12,7 @@ from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
-from tileharvest.history.recorded_versions import shown, story
+from tileharvest.history.recorded_versions import shown
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
@@ -98,14 +98,6 @@ def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(hist
     assert [said.tile_size for said in found_layer.descriptions.values()] == [(1000, 800)]
 
 
-def test_layers_that_the_last_harvest_no_longer_had_come_last(history: History) -> None:
-    """As after another renderer has taken the place of the first one."""
-    described(history, DAY, Layer("day", Pyramid(10), "png"))
-    described(history, LATER, Layer("minecraft_overworld", Pyramid(4), "png"))
-    outlined = [(layer.name, layer.last_day) for layer in map_outline(history, "world").layers]
-    assert outlined == [("minecraft_overworld", LATER), ("day", DAY)]
-
-
 def test_a_layer_whose_tiles_nest_by_another_factor_now_is_refused(history: History) -> None:
     described(history, DAY, Layer("day", Pyramid.kept(3, 3), "png"))
     with pytest.raises(HistoryError, match="its tiles nest by 5 now and by 3 in the history"):
@@ -146,13 +138,3 @@ def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) 
             if tile in area and last is not None:
                 expected[tile] = versions[last]
         assert shown(world.history, world.ids[layer], area, day) == expected
-
-
-def test_the_story_of_a_tile_is_all_its_versions_in_order(world: World) -> None:
-    for (layer, tile), versions in list(world.versions.items())[:200]:
-        told = story(world.history, world.ids[layer], tile)
-        names = [
-            (version.day, version.image and f"{version.image.sha1}.{version.image.extension}")
-            for version in told
-        ]
-        assert names == sorted(versions.items())

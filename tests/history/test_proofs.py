@@ -23,7 +23,6 @@ from tests.history.making import (
     began,
     ended,
     found,
-    is_trusted,
     record,
     seen,
     skipping,
@@ -70,21 +69,6 @@ def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second
     assert proofs(history, "world")["world"][LAYER].broken == 1
 
 
-def test_the_harvest_that_withdrew_a_proof_gives_none_but_the_next_does(
-    history: History, second: HarvestRecord
-) -> None:
-    second.distrust(LAYER, "a change")
-    every = [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A), seen("ign", B)]
-    record(second, every)
-    ended(second)
-    withdrawn = Proof(DAY, 3, 0, 0, 3600.0, "a change", LATER)
-    assert proofs(history, "world")["world"] == {LAYER: withdrawn}
-    third = began(history, THIRD)
-    record(third, every)
-    ended(third)
-    assert proofs(history, "world")["world"] == {LAYER: Proof(THIRD, 3, 0, 0, 3600.0)}
-
-
 def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(history: History) -> None:
     for number, (walk, reason) in enumerate(
         [(None, "finished"), ("full", "finished"), ("pruned", "finished"), ("full", "moved")]
@@ -95,13 +79,6 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
         ended(harvest, reason=reason)
     began(history, THIRD).note_walk("full", "why")
     assert last_full(history, "world")["world"][0] == DAY.replace(day=15)
-
-
-def test_what_was_begun_pruned_is_not_noted_as_full(history: History, first: HarvestRecord) -> None:
-    first.note_walk("pruned", "proved")
-    first.note_walk("full", "no proof any more")
-    (summary,) = harvest_summaries(history, "world")
-    assert (summary.walk, summary.walk_reason) == ("pruned", "no proof any more")
 
 
 def test_a_worker_that_comes_after_the_end_does_not_note_how_it_would_walk(
@@ -124,16 +101,6 @@ def test_with_a_full_harvest_comes_what_all_since_have_kept(history: History, ke
     # It has asked for nothing yet.
     began(history, THIRD)
     assert last_full(history, "world") == {"world": (DAY, set(kept))}
-
-
-def test_what_is_asked_of_all_maps_is_told_of_each(history: History, first: HarvestRecord) -> None:
-    ended(first)
-    other = began(history, LATER, name="other")
-    other.note_walk("full", "why", "zone")
-    ended(other)
-    began(history, LATER, name="unfinished").note_walk("full", "why")
-    assert proofs(history) == {name: proofs(history, name)[name] for name in ("world", "other")}
-    assert last_full(history) == {"world": (DAY, {None}), "other": (LATER, {"zone"})}
 
 
 def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
@@ -159,35 +126,11 @@ def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
     assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
 
 
-def test_distrust_gives_the_tops_until_they_were_asked_again(history: History, second: HarvestRecord) -> None:
-    record(second, [skipping(D)])
-    assert second.distrust(LAYER, "a change") == [D]
-    continued = began(history, LATER)
-    assert continued.distrust(LAYER, "another") == [D]
-    record(continued, [seen("ign", D)])
-    assert continued.distrust(LAYER, "another") == []
-
-
-def test_distrust_keeps_the_first_reason(history: History, second: HarvestRecord) -> None:
-    second.distrust(LAYER, "a change")
-    second.distrust(LAYER, "another")
-    stored = proofs(history, "world")["world"][LAYER]
-    assert (stored.withdrawn, stored.withdrawn_day) == ("a change", LATER)
-
-
 def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRecord) -> None:
     ended(second)
     with pytest.raises(HarvestEndedError):
         second.distrust(LAYER, "a change")
     assert proofs(history, "world")["world"][LAYER].withdrawn is None
-
-
-@pytest.mark.parametrize("tile", [UPPER, D])
-def test_an_answer_that_doubts_what_is_remembered_takes_trust_from_it_and_all_above(
-    history: History, second: HarvestRecord, tile: Tile
-) -> None:
-    record(second, [replace(found("ign", tile), step=Step(doubts=True, is_kept=tile is D))])
-    assert is_trusted(began(history, THIRD), UPPER, D, A) == [False, tile is UPPER, True]
 
 
 OLD_INDEX, NEW_INDEX = ChangeIndex("old"), ChangeIndex("new")

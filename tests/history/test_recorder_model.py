@@ -13,11 +13,10 @@ from hypothesis.stateful import (
     initialize,
     invariant,
     rule,
-    run_state_machine_as_test,
 )
 from sqlalchemy import select
 
-from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, empty, found, record
+from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, found, record
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import changes
@@ -183,18 +182,3 @@ TestRecording = RecordingMachine.TestCase
 TestRecording.settings = settings(
     max_examples=15, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
 )
-
-
-def test_recording_on_a_server(emptied_postgresql: History) -> None:
-    class ServerMachine(RecordingMachine):
-        def opened(self) -> History:
-            empty(emptied_postgresql)
-            return emptied_postgresql
-
-        def close(self) -> None:
-            """The next example takes the same."""
-
-    run_state_machine_as_test(
-        ServerMachine,
-        settings=settings(TestRecording.settings, max_examples=4),
-    )

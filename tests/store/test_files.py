@@ -1,3 +1,5 @@
+"""The store of plain files, and the cache on disk."""
+
 from __future__ import annotations
 
 import os
@@ -10,6 +12,7 @@ import pytest
 
 from tileharvest.errors import StoreError
 from tileharvest.store import files
+from tileharvest.store.cache import DiskCache
 from tileharvest.store.files import LEFTOVER_AGE, FileStore
 from tileharvest.store.port import MissingImageError
 from tileharvest.tiles.versions import Image
@@ -82,14 +85,6 @@ def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> N
     assert [one for one in root.rglob("*") if one.is_file()] == []
 
 
-def test_a_rename_that_fails_leaves_no_temporary_file(root: Path) -> None:
-    store = FileStore(root)
-    store.path(IMAGE).mkdir(parents=True)
-    with pytest.raises(StoreError):
-        store.put({IMAGE: BODY})
-    assert list(store.path(IMAGE).parent.iterdir()) == [store.path(IMAGE)]
-
-
 @pytest.mark.parametrize(("number", "is_synced_whole"), [(1, False), (3, False), (40, False), (40, True)])
 def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     root: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, is_synced_whole: bool
@@ -130,3 +125,50 @@ def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:
     # That of /proc is none of those that are known.
     with Path("/proc/version").open("rb") as file:
         assert not files._is_synced_whole(file.fileno())
+
+
+PICTURE = b"x" * 1000
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
+def set_time(folder: Path, before: list[Path], seconds: int) -> None:
+    """Give the files that are new since `before` a time."""
+    for file in set(files_in(folder)) - set(before):
+        os.utime(file, (seconds, seconds))
+
+
+def test_what_was_put_is_there_also_for_the_next_process(tmp_path: Path) -> None:
+    DiskCache(tmp_path, 10_000).put("a", PICTURE)
+    assert DiskCache(tmp_path, 10_000).get("a") == PICTURE
+    assert DiskCache(tmp_path, 10_000).get("b") is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"y" * 1032, PICTURE])
+def test_a_damaged_file_is_not_there(tmp_path: Path, damage: bytes) -> None:
+    cache = DiskCache(tmp_path, 10_000)
+    cache.put("a", PICTURE)
+    (file,) = files_in(tmp_path)
+    file.write_bytes(damage)
+    assert cache.get("a") is None
+    assert files_in(tmp_path) == []
+
+
+def test_what_was_not_asked_for_longest_makes_room(tmp_path: Path) -> None:
+    cache = DiskCache(tmp_path, 5 * 1032)
+    for number in range(5):
+        before = files_in(tmp_path)
+        cache.put(str(number), PICTURE)
+        set_time(tmp_path, before, number)
+    assert cache.get("0") == PICTURE
+    cache.put("5", PICTURE)
+    assert {number for number in range(6) if cache.get(str(number)) is not None} == {0, 3, 4, 5}
+
+
+def test_where_nothing_can_be_written_nothing_is_kept_and_nothing_fails(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    cache = DiskCache(tmp_path / "cache", 10_000)
+    cache.put("a", PICTURE)
+    assert cache.get("a") is None

@@ -184,42 +184,11 @@ def test_a_refusal_is_one_line_at_once_or_after_all_attempts(
     assert len(site.received) == requests
 
 
-@pytest.mark.parametrize(
-    ("rule", "happened"),
-    [
-        (refused(301), "the bucket is in another region"),
-        (rules.hang(), "the service does not answer"),
-    ],
-)
-def test_without_a_usable_answer_there_is_one_line(
-    site: Misbehaving, call: Callable[[S3Store], object], rule: Rule, happened: str
-) -> None:
-    site.rule_for_all = rule
-    assert f"the store s3://tiles: {happened}; {LOST}; " in failure(
-        call, S3Store("tiles", request=timedelta(seconds=0.2), **BRISK)
-    )
-
-
 def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S3Store], object]) -> None:
     store = S3Store("tiles", **BRISK)
     store.put({IMAGE: BODY})
     site.rule_for_all = in_turn([rules.reset(), refused(503, "SlowDown")], forwarded(s3.url))
     call(store)
-
-
-def test_an_image_that_breaks_off_is_fetched_again(s3: S3, site: Misbehaving) -> None:
-    body = bytes(range(256)) * 400
-    image = Image(sha1(body).hexdigest(), "png", len(body))
-    store = S3Store("tiles", **BRISK)
-    store.put({image: body})
-    there = s3.ask("HEAD", f"/tiles/{image.sha1[:2]}/{image.file_name}").headers
-    head = {name: there[name] or "" for name in ("Content-Type", "ETag", "Last-Modified")}
-
-    async def broken_off(exchange: Exchange) -> web.StreamResponse:
-        return await rules.broken_off(50_000)(Exchange(exchange.request, Answer(200, head, body)))
-
-    site.rule_for_all = in_turn([broken_off], forwarded(s3.url))
-    assert store.named(image.file_name) == body
 
 
 def test_an_image_whose_answer_is_lost_is_put_again(s3: S3, site: Misbehaving) -> None:

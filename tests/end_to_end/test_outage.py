@@ -51,7 +51,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     return Story(for_good, given_up, for_a_while, finished, requests)
 
 
-def test_a_host_that_stays_down_ends_the_harvest_in_order(story: Story) -> None:
+def test_a_host_that_stays_down_ends_the_harvest_and_the_next_run_loses_nothing(story: Story) -> None:
     assert story.given_up.status == 5
     (report,) = story.given_up.reports
     assert (report["finished"], report["exit_status"]) == (False, 5)
@@ -60,33 +60,22 @@ def test_a_host_that_stays_down_ends_the_harvest_in_order(story: Story) -> None:
     assert warning.startswith("WARNING: 127.0.0.1 does not answer")
     assert error.startswith("ERROR: 127.0.0.1 has not answered for 1 s")
     assert error.endswith("everything that was found is kept; run it again to continue")
-
-
-def test_the_next_run_continues_and_loses_nothing(story: Story) -> None:
     assert (story.finished.status, story.finished.counts) == (0, {"add": 20})
+    # A host that comes back is asked on at once, and the line comes once.
+    (warning,) = story.finished.said.splitlines()
+    assert warning.startswith("WARNING: 127.0.0.1 does not answer")
 
 
-def test_after_the_failures_in_a_row_there_are_only_probes(story: Story) -> None:
+def test_after_the_failures_in_a_row_there_are_only_probes_at_growing_pauses_and_all_are_counted(
+    story: Story,
+) -> None:
     for outage in (story.for_good, story.for_a_while):
         assert AFTER <= len(outage.failures) <= AFTER + 2 * ON_THE_WAY
         assert outage.failures[-1] < outage.probes[0]
-    assert len(story.for_a_while.probes) == 3
-
-
-def test_probes_come_at_growing_pauses(story: Story) -> None:
-    for outage in (story.for_good, story.for_a_while):
         times = [outage.failures[AFTER - 1], *outage.probes]
         gaps = [later - earlier for earlier, later in pairwise(times)]
         # The last one before patience ends comes earlier.
         kept = [gap >= pause - 0.01 for gap, pause in zip(gaps, PAUSES, strict=False)]
         assert all(kept if outage is story.for_a_while else kept[:2])
-
-
-def test_a_host_that_comes_back_is_asked_on_at_once_and_says_so_once(story: Story) -> None:
-    (warning,) = story.finished.said.splitlines()
-    assert warning.startswith("WARNING: 127.0.0.1 does not answer")
-
-
-def test_probes_are_counted_as_requests(story: Story) -> None:
-    (report,) = story.finished.reports
-    assert report["requests"] == story.requests
+    assert len(story.for_a_while.probes) == 3
+    assert story.finished.reports[0]["requests"] == story.requests

@@ -49,17 +49,6 @@ class Careful:
         done = self.project.scrapy("harvest", *(names or (NAME,)), *_settings(settings), check=False)
         return Run(list(self.site.log()), done)
 
-    def gaps(self, requests: int, **settings: Any) -> list[float]:
-        """Returns the seconds from each moment at which one of so many requests was told to start to the
-        next such moment. No request for a tile was made earlier."""
-        log = self.project.folder / "harvest.log"
-        budget = {"requests": requests}
-        found = self.harvest(**settings, BUDGET=budget, LOG_FILE=str(log), LOG_LEVEL="DEBUG")
-        assert len(found.lines) == requests
-        starts = given_starts(log.read_text(encoding="utf-8"), NAME)
-        assert_none_too_early(found.lines, starts)
-        return gaps_between(starts)
-
 
 @pytest.fixture
 def careful(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Careful:
@@ -74,12 +63,6 @@ def _settings(settings: dict[str, Any]) -> list[str]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def test_a_fixed_delay_is_between_the_beginnings_of_any_two_requests(careful: Careful) -> None:
-    """Of a map that is known, most of whose tiles go the short way."""
-    careful.project.harvest(NAME, DAY_BEFORE)
-    assert min(careful.gaps(20, DELAY=0.1)) == pytest.approx(0.1)
 
 
 def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(careful: Careful) -> None:
@@ -158,13 +141,3 @@ def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
     rendering = Rendering(tmp_path / "site", 5)
     assert len(careful.project.versions()) == len(rendering.paths())
     assert len(asked) == len(rendering.paths()) + len(rendering.missing())
-
-
-def test_a_days_budget_is_of_the_clocks_day_whatever_day_is_harvested(careful: Careful) -> None:
-    first, second = (
-        careful.harvest(NAME, "-a", f"day={day}", DAILY_BUDGET={"requests": 20})
-        for day in ("2021-02-13", "2021-02-16")
-    )
-    assert (len(first.lines), first.done.returncode) == (20, 4)
-    assert (second.lines, second.done.returncode) == ([], 4)
-    assert "has spent its daily budget" in second.done.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import logging
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any
@@ -10,36 +10,35 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened
+from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened, remember
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile, Zone
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import ON_WALK, Step, TileResult
+from tileharvest.tiles.results import ON_WALK, Asked, Step, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.walk import LEAST_AUDITED
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from datetime import date
+    from collections.abc import Iterable
     from pathlib import Path
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.walk.walk import RememberedValidator
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""
 BEGUN = datetime(2024, 4, 1, tzinfo=UTC)
-LATEST = len(DEEPEST)
 MISSING = Tile(0, -3, 3)
 """Below `TOP`; no test adds it."""
+LAST = LATER + timedelta(days=1)
+AUDIT, REPAIR = {Asked(late=True, audited=True)}, {Asked(in_full=True)}
 
 
-def said(tile: Tile, hours: int | None = None) -> Validator:
+def said(tile: Tile) -> Validator:
     """What the site says of a tile: the deepest are drawn an hour apart, those above with the newest."""
-    age = hours if hours is not None else DEEPEST.index(tile) if tile in DEEPEST else LATEST
+    age = DEEPEST.index(tile) if tile in DEEPEST else len(DEEPEST)
     return Validator(f'"{tile}"', format_datetime(BEGUN + timedelta(hours=age), usegmt=True))
 
 
@@ -47,51 +46,31 @@ def first(tiles: Iterable[Tile] = ALL) -> list[TileResult]:
     return [replace(added(tile), step=Step(seen=said(tile))) for tile in tiles if tile != MISSING]
 
 
-def harvest(folder: Path, results: Iterable[TileResult] | None = None, day: date = DAY, **keys: Any) -> None:
-    """A whole harvest, of everything if nothing else is said."""
-
-    async def run() -> None:
-        async with opened(folder, day, **keys) as harvest:
-            await harvest.keep_results(list(first() if results is None else results))
-            await harvest.finish()
-
-    asyncio.run(run())
-
-
-def during(folder: Path, look: Callable[[Harvest], Awaitable[Any]], day: date = LATER, **keys: Any) -> Any:
-    """What is found in a harvest that is open."""
-
-    async def run() -> Any:
-        async with opened(folder, day, **keys) as harvest:
-            return await look(harvest)
-
-    return asyncio.run(run())
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+async def folder(tmp_path: Path) -> Path:
     """After a full harvest, of the day before, that proves the law."""
-    harvest(tmp_path)
+    await remember(tmp_path, *first())
     return tmp_path
-
-
-def decided(folder: Path, day: date = LATER, **keys: Any) -> tuple[bool, str]:
-    async def look(harvest: Harvest) -> tuple[bool, str]:
-        decision = harvest.walks.decisions.layers[LAYER]
-        return decision.is_pruned, decision.reason
-
-    found: tuple[bool, str] = during(folder, look, day, **keys)
-    return found
-
-
-async def remembered(harvest: Harvest, tile: Tile) -> RememberedValidator | None:
-    (block,) = blocks_of(LAYER, [tile])
-    return (await harvest.look_up(block)).remembered.get(bit_of(tile))
 
 
 async def skip(harvest: Harvest, *tops: Tile) -> None:
     skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
     await harvest.keep_results(list(skipping))
+
+
+async def answer(harvest: Harvest) -> None:
+    """All that is audited is as it was."""
+    outcomes = {tile: Outcome.NOTHING if tile == MISSING else Outcome.IGNORED for tile in DEEPEST}
+    await harvest.keep_results([TileResult(LAYER, tile, outcome) for tile, outcome in outcomes.items()])
+
+
+async def asked(harvest: Harvest) -> tuple[set[Tile], set[Asked]]:
+    """Which tiles, each once, and in which way, which is the same for all."""
+    questions = await harvest.audit()
+    tiles = [tile for _, tile, _ in questions]
+    assert {layer.name for layer, _, _ in questions} <= {LAYER}
+    assert len(set(tiles)) == len(tiles)
+    return set(tiles), {asked for _, _, asked in questions}
 
 
 @pytest.mark.parametrize(
@@ -111,55 +90,97 @@ def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -
     assert kept_in_words(keeping) != kept_in_words(plain)
 
 
-def to_audit(folder: Path, *tops: Tile, day: date = LATER, **keys: Any) -> list[Tile]:
-    async def look(harvest: Harvest) -> list[Tile]:
+async def to_audit(folder: Path, *tops: Tile, **keys: Any) -> set[Tile]:
+    """The audited tiles, which are the same at each look."""
+    async with opened(folder, LATER, **keys) as harvest:
         await skip(harvest, *tops)
-        await harvest.counts()
         once = [tile for audit in harvest.walks.to_audit(LAYER) for tile in audit.tiles]
-        await harvest.keep_results([TileResult(LAYER, once[0], Outcome.IGNORED)]) if once else None
-        await harvest.counts()
+        await harvest.keep_results([TileResult(LAYER, tile, Outcome.IGNORED) for tile in once[:1]])
         assert [tile for audit in harvest.walks.to_audit(LAYER) for tile in audit.tiles] == once
-        return once
-
-    found: list[Tile] = during(folder, look, day, **keys)
-    return found
+        return set(once)
 
 
-def test_audit_of_few_is_of_all_places_below_the_tops(folder: Path) -> None:
-    """Also of the one where nothing is known: a tile may have been added there."""
+@pytest.mark.parametrize(
+    ("tops", "keys", "audited"),
+    [
+        # Also the place where nothing is known: a tile may have been added there.
+        ((), {}, set(DEEPEST)),
+        ((TOP,), {}, set(TOP.children())),
+        ((), {"walk": "full"}, set()),
+        ((), {"audit": 0}, set()),
+    ],
+)
+async def test_an_audit_of_few_is_of_all_places_below_what_was_skipped(
+    folder: Path, tops: tuple[Tile, ...], keys: dict[str, Any], audited: set[Tile]
+) -> None:
     assert len(DEEPEST) < LEAST_AUDITED
-    assert set(to_audit(folder)) == set(DEEPEST)
-    assert set(to_audit(folder, TOP, day=LATER + timedelta(days=1))) == set(TOP.children())
+    assert await to_audit(folder, *tops, **keys) == audited
 
 
-def test_no_audit_of_what_was_not_skipped(folder: Path) -> None:
-    assert to_audit(folder, walk="full") == []
-    assert to_audit(folder, audit=0, day=LATER + timedelta(days=1)) == []
-
-
-def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
+async def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
     steps = {tile: Step(seen=said(tile), is_kept=False) for tile in FIRST_LEVEL}
     tops = [TileResult(LAYER, tile, Outcome.IGNORED, step=step) for tile, step in steps.items()]
-    harvest(tmp_path, [*tops, *first(DEEPEST)], zooms=(0, 0))
-    assert set(to_audit(tmp_path, zooms=(0, 0))) == set(DEEPEST)
+    async with opened(tmp_path, DAY, zooms=(0, 0)) as harvest:
+        await harvest.keep_results([*tops, *first(DEEPEST)])
+        await harvest.finish()
+    assert await to_audit(tmp_path, zooms=(0, 0)) == set(DEEPEST)
 
 
-def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
-    async def look(harvest: Harvest) -> None:
+async def test_skipped_places_are_asked_until_all_have_an_answer(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(folder, LATER) as harvest:
+        await skip(harvest)
+        assert await asked(harvest) == (set(DEEPEST), AUDIT)
+        await harvest.keep_results([TileResult(LAYER, BELOW, Outcome.IGNORED)])
+        assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
+        assert caplog.messages == []
+        await answer(harvest)
+        with caplog.at_level(logging.INFO):
+            assert await asked(harvest) == (set(), set())
+        seed = harvest._record.identity
+        told = f"layer {LAYER}: 16 of the skipped tiles were asked, seed {seed}: none had changed"
+        assert caplog.messages == [told]
+
+
+async def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(folder, LATER) as harvest:
+        await skip(harvest)
+        await harvest.keep_results([added(BELOW)])
+        # It is not looked for before all is answered: else the order of answers would decide.
+        assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
+        await answer(harvest)
+        await harvest.keep_results([added(BELOW)])
+        assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
+        (message,) = caplog.messages
+        found = f"tile {BELOW} had changed below one that had not, found on {LATER}"
+        assert message.startswith(f"layer {LAYER}: {found}")
+        # A process that was killed here, or another one, asks the same, and does not complain again.
+        assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
+        assert len(caplog.messages) == 1
+        tops = (TileResult(LAYER, top, Outcome.IGNORED, step=Step(seen=said(top))) for top in FIRST_LEVEL)
+        await harvest.keep_results(list(tops))
+        assert await asked(harvest) == (set(), set())
+
+
+async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder: Path) -> None:
+    (block,) = blocks_of(LAYER, [TOP])
+    async with opened(folder, LATER) as harvest:
         walks = harvest.walks
 
         async def step() -> Step:
-            mark, is_pruned = await remembered(harvest, TOP), LAYER in walks.pruned
+            mark = (await harvest.look_up(block)).remembered.get(bit_of(TOP))
             walk, answer = harvest.layers[LAYER].walk, Answer(200, said(TOP))
-            return walk.step(TOP, Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=is_pruned)
+            return walk.step(TOP, Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=LAYER in walks.pruned)
 
         # Its mark is read while it is trusted.
         assert (await step()).skips
         await skip(harvest)
-        await harvest.counts()
         assert set(walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
         assert await step() == Step(seen=said(TOP))
         assert walks.to_audit(LAYER) == []
-
-    during(folder, look)
-    assert decided(folder, LATER + timedelta(days=1)) == (False, "not to be relied on: the reason")
+    async with opened(folder, LAST) as harvest:
+        decision = harvest.walks.decisions.layers[LAYER]
+        assert (decision.is_pruned, decision.reason) == (False, "not to be relied on: the reason")

@@ -175,20 +175,18 @@ class Outages:
         return False
 
     def _say_down(self, host: str, failure: str, *, is_refusing: bool) -> None:
+        what = f"does not answer ({failure})"
         if is_refusing:
-            _logger.warning(
-                "%s answers %s to what it has answered before, which looks like a limit: it rests, and is"
-                " then asked more slowly; write requests_per_second for the map in maps.toml",
-                host,
-                failure,
+            what = (
+                f"answers {failure} to what it has answered before, which looks like a limit (write"
+                " requests_per_second for the map in maps.toml)"
             )
-            return
         _logger.warning(
-            "%s does not answer (%s): nothing more is asked of it until it does; one request looks whether it"
-            " does after pauses of up to %g s; if it stays away for %g s the harvest ends, to be continued"
-            " another time",
+            "%s %s: nothing more is asked of it until it answers again; one request looks whether it does"
+            " after pauses of up to %g s; if it stays away for %g s the harvest ends, to be continued another"
+            " time",
             host,
-            failure,
+            what,
             self._limits.longest_pause,
             self._limits.patience,
         )

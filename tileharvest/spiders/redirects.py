@@ -81,25 +81,19 @@ class Redirects:
     async def _terms_for(self, send: Send, url: str, first: str, terms: Terms) -> Terms:
         """Returns the terms on which an address is asked to which a site has sent us from `first`. Raises
         IgnoreRequest if it must not be asked."""
-        origin = origin_of(url)
-        if origin in self._own_origins(first):
-            self._expect_allowed(url, first)
-            return terms
-        host = urlsplit(first).hostname or ""
+        origin, host, refused = origin_of(url), urlsplit(first).hostname or "", None
         # By RFC 9309, section 2.3.1.2, a robots.txt may lie on another host. That one needs none itself.
-        if urlsplit(first).path == _ROBOTS or self._crawl.harvest is None:
-            refused = await self._refused_network(origin, host)
-        else:
+        needs_robots = urlsplit(first).path != _ROBOTS
+        is_own = origin in self._own_origins(first)
+        if not is_own and needs_robots and self._crawl.harvest is not None:
             refused = await self._refused(send, origin, host, terms)
+        elif not is_own:
+            refused = await self._refused_network(origin, host)
+        if refused is None and needs_robots and not self._crawl.robots.allows(url):
+            refused = FORBIDDEN
         if refused is not None:
             raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
-        self._expect_allowed(url, first)
-        return terms._replace(own=None if terms.proxy else self._own[host])
-
-    def _expect_allowed(self, url: str, first: str) -> None:
-        """Raises IgnoreRequest if the robots.txt of the address's site forbids to ask for it."""
-        if urlsplit(first).path != _ROBOTS and not self._crawl.robots.allows(url):
-            raise IgnoreRequest(f"the redirect to {origin_of(url)} was not followed: {FORBIDDEN}")
+        return terms if is_own else terms._replace(own=None if terms.proxy else self._own[host])
 
     def _own_origins(self, first: str) -> frozenset[str]:
         """Returns the sites of the map. Their robots.txt was read before all else."""

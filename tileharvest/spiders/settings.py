@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
-from urllib.request import getproxies
 
 from scrapy.settings import SETTINGS_PRIORITIES
 
@@ -55,8 +54,6 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "DOWNLOAD_MAXSIZE": MOST_BYTES,
     "DOWNLOAD_WARNSIZE": 0,
     "REDIRECT_MAX_TIMES": 5,
-    # The middleware runs only where the environment names a proxy.
-    "HTTPPROXY_ENABLED": bool(getproxies()),
     # A tile is the same for everyone.
     "COOKIES_ENABLED": False,
     # A callback of ours yields one item. For each response Scrapy makes as many tasks as this says.

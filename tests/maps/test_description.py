@@ -1,12 +1,13 @@
 """`maps.toml`: what is read, and how each mistake is answered."""
 
+import os
 from datetime import time
 from pathlib import Path
 
 import pytest
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.maps.maps_file import find_map, load_maps
+from tileharvest.maps.maps_file import find_map, load_maps, maps_at
 from tileharvest.maps.times import Interval
 from tileharvest.tiles.grid import Zone
 
@@ -160,3 +161,23 @@ def test_an_entry_decides_segment_and_time(write, lines, segment, adaptive):
     found = load_maps(write(f'[m]\nurl = "http://h/"\n{lines}\n'))["m"]
     assert (found.segment, found.at_time) == (segment, time(4))
     assert found.adaptive == (adaptive and tuple(map(Interval.parse, adaptive)))
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "maps.toml"
+    file.write_text('[one]\nurl = "http://one.example.net/"\n')
+    first = load_maps(file)["one"]
+    assert load_maps(file)["one"] is first
+    stamps = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    # As long as it was, and with the time that it had.
+    file.write_text('[two]\nurl = "http://two.example.net/"\n')
+    os.utime(file, ns=stamps)
+    assert list(load_maps(file)) == ["two"]
+
+
+def test_maps_at_one_host_are_found_without_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "maps.toml"
+    hosts = ("one.example.net", "two.example.net", "ONE.example.net:8080")
+    file.write_text("".join(f'[m{place}]\nurl = "http://{host}/"\n' for place, host in enumerate(hosts)))
+    assert [described.name for described in maps_at(file, "one.example.net")] == ["m0", "m2"]
+    assert maps_at(file, "three.example.net") == []

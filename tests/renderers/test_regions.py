@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from math import floor
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
 SETTINGS = "tiles/settings.json"
@@ -101,9 +101,7 @@ def test_two_renderers_of_a_world_share_its_folder_and_no_address(tmp_path: Path
 
 
 @pytest.mark.parametrize("wholes", [(False, False, True), (False, False, False)])
-def test_a_file_that_is_being_written_is_read_again_and_then_told(
-    run: Callable[[Awaitable[Any]], Any], wholes: tuple[bool, ...]
-) -> None:
+def test_a_file_that_is_being_written_is_read_again_and_then_told(wholes: tuple[bool, ...]) -> None:
     """Pl3xMap empties each of its two files once a second, and writes it anew (`FileUtil.java`)."""
     bodies = iter(wholes)
 
@@ -114,10 +112,10 @@ def test_a_file_that_is_being_written_is_read_again_and_then_told(
 
     probing = Pl3xMap().probe(MapDescription(name="m", url=PAGE), fetch)
     if any(wholes):
-        assert len(run(probing).layers) == 2
+        assert len(asyncio.run(probing).layers) == 2
     else:
         with pytest.raises(SiteError, match=r"tiles/settings\.json is cut off or damaged"):
-            run(probing)
+            asyncio.run(probing)
 
 
 @pytest.mark.parametrize("x", [0, 511, -1, -399, 512, 100_000])

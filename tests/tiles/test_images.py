@@ -3,10 +3,14 @@
 import hashlib
 import io
 import zlib
+from random import Random
+from typing import Final
 
 import pytest
+from hypothesis import example, given
 from PIL import Image as Pillow
 
+from tests.fuzz import assert_told, damaged, fuzzed
 from tileharvest.tiles.images import identify, is_transparent
 
 KINDS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
@@ -192,3 +196,35 @@ def test_an_image_of_many_parts_is_refused_before_it_is_opened(kind, place, part
     monkeypatch.setattr(Pillow, "open", None)
     with pytest.raises(ValueError, match="has more than 10,000 chunks or segments"):
         identify(body[:place] + 10_001 * part + body[place:])
+
+
+def noise(kind: str, mode: str, **options: object) -> bytes:
+    buffer = io.BytesIO()
+    picture = Pillow.frombytes("RGB", (24, 24), Random(kind).randbytes(3 * 24 * 24)).convert(mode)
+    picture.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+IMAGES: Final = [
+    noise("PNG", "RGBA"),
+    noise("PNG", "P"),
+    noise("PNG", "RGB", dpi=(72, 72)),
+    noise("JPEG", "RGB"),
+    noise("JPEG", "L", progressive=True),
+    noise("WEBP", "RGB"),
+    noise("WEBP", "RGBA", lossless=True),
+    webp_of(24, 24),
+]
+
+
+@fuzzed(1_500)
+@given(damaged(IMAGES))
+@example(IMAGES[0][:33])
+def test_any_damaged_image_is_whole_or_refused_in_a_line(body: bytes) -> None:
+    try:
+        image = identify(body, (24, 24))
+    except ValueError as error:
+        assert_told(error)
+    else:
+        assert image.size == len(body)
+    is_transparent(body)

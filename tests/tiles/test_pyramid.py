@@ -1,10 +1,13 @@
-"""Which tiles a layer can have, whatever the renderer."""
+"""What a layer can be, and which tiles it can have, whatever the renderer."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 
 SEED = Tile.at(-3, 0, 0)
@@ -50,3 +53,23 @@ def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around(stride: int
 def test_a_pyramid_that_cannot_be_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+LAYER = Layer("night", Pyramid(7), "webp")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": ""}, "no name"),
+        ({"image_extension": "gif"}, "'gif'"),
+        ({"tile_size": (0, 384)}, "0 x 384 pixels"),
+        ({"tile_size": (384, 0)}, "384 x 0 pixels"),
+        ({"north_direction": 4}, "north direction 4"),
+        ({"spawn": (0, 64, 2**63)}, "a number beyond 64 bits"),
+        ({"rendered": 10**30}, "a number beyond 64 bits"),
+    ],
+)
+def test_a_layer_that_cannot_be_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(LAYER, **change)

@@ -223,8 +223,8 @@ def test_what_nobody_waits_for_any_more_is_not_begun(
     tall: World, history: History, store: WatchedStore, tmp_path: Path
 ) -> None:
     areas, composer = tall.data / "areas.toml", Composer(store)
-    served = ServedMaps(tall.maps_file, areas, lambda: history, lambda _: 0, store, composer)
-    application = Application(served, {}, DiskCache(tmp_path, 0))
+    served = ServedMaps(tall.maps_file, areas, lambda: history, lambda _: 0, store, composer, lambda *_: None)
+    application = Application(served, {}, DiskCache(tmp_path, 0), ())
     wanted = [f"GET {API}/composed/{tile}/{FIRST}.png?layer=day HTTP/1.1" for tile in TOP.children()]
     store.let_go.clear()
     with running(application) as client, ExitStack() as waiting:

@@ -83,7 +83,7 @@ def test_an_example_has_the_keys_of_the_answer(client: Client, number: int) -> N
 
 def test_every_address_is_documented() -> None:
     any_: Any = None
-    application = Application(any_, {}, any_)
+    application = Application(any_, {}, any_, ())
     paths = [route.path.removeprefix("/") for route in application.routes()]
     assert len(paths) > 20
     named = [path.replace("{picture}", "{day}").replace("{name:.+}", "") for path in paths if path]

@@ -109,7 +109,7 @@ def test_only_the_maps_that_were_named_are_served(world: World) -> None:
             assert client.get(f"{MAPS}/ant{question}").status == 404
             assert client.get(f"{MAPS}/dog{question}").status == 200
     with (
-        pytest.raises(ConfigurationError, match=r"no map 'cow', .*; there are: 'ant', 'bee', 'dog'$"),
+        pytest.raises(ConfigurationError, match="no map 'cow'; there are: 'ant', 'bee', 'dog'"),
         serving(world, only=["bee", "cow"]),
     ):
         pass

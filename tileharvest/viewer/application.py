@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,7 +42,7 @@ from tileharvest.viewer.replies import (
 from tileharvest.viewer.shared_places import PARAMETERS, place_picture, shared_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tileharvest.store.cache import DiskCache
     from tileharvest.viewer.api import Question
@@ -53,8 +54,6 @@ if TYPE_CHECKING:
     Kind = Callable[[bytes, web.BaseRequest], web.Response]
 
 _log = logging.getLogger(__name__)
-
-METHODS: Final = ("GET", "HEAD")
 
 _THREADS: Final = {"quick": 2, "long": 1, "images": 4, "composing": 2}
 """The threads for each kind of work. Of two for quick questions one is left while the other answers a slow
@@ -72,7 +71,6 @@ _LINES: Final = {"Content-Type": "application/x-ndjson", "Cache-Control": AFTER_
 _ATOM: Final = {"Content-Type": "application/atom+xml", "Cache-Control": AFTER_ASKING}
 _PICTURE: Final = {"Content-Type": "image/jpeg", "Cache-Control": AFTER_ASKING}
 """The headers of a picture of the past, which an import may change."""
-FAILED: Final = "the viewer failed; its log says why"
 
 
 class Application:
@@ -84,11 +82,7 @@ class Application:
     """
 
     def __init__(
-        self,
-        served: ServedMaps,
-        page: Mapping[str, FileAnswer],
-        cache: DiskCache,
-        ancestors: tuple[str, ...] = (),
+        self, served: ServedMaps, page: Mapping[str, FileAnswer], cache: DiskCache, ancestors: Sequence[str]
     ) -> None:
         """`cache` keeps the answers to long questions about harvests that have ended. `ancestors` are the
         sites that may show the page in a frame."""
@@ -119,7 +113,7 @@ class Application:
             (f"{_MAP}/events", long, self._asked(list_events, json, True)),
             (f"{_MAP}/events.atom", long, self._feed),
             (f"{_MAP}/pixels", long, self._asked(pixel_story, _lines, True)),
-            (f"{_MAP}/composed/{{tile}}/{{picture}}", composing, self._composed),
+            (f"{_MAP}/composed/{{tile}}/{{picture}}", composing, partial(composed_picture, self._served)),
             (f"{_MAP}/before/{{day}}/{{picture}}", composing, self._asked(ground_picture, _picture, True)),
             (f"{_MAP}/ground/{{picture}}", composing, self._asked(ground_picture, _picture, True)),
         ]
@@ -134,10 +128,9 @@ class Application:
     async def refuse(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         """Answers what cannot be answered otherwise. Raises nothing but CancelledError."""
         try:
-            if request.method not in METHODS:
-                allowed = ", ".join(METHODS)
-                message = f"{quoted(request.method)} is not possible here, only {allowed}"
-                return error(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": allowed})
+            if request.method not in {"GET", "HEAD"}:
+                message = f"{quoted(request.method)} is not possible here, only GET, HEAD"
+                return error(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": "GET, HEAD"})
             response: web.StreamResponse = await handler(request)
         except RefusedError as refused:
             return error(refused.status, str(refused))
@@ -150,7 +143,7 @@ class Application:
             return error(HTTPStatus.SERVICE_UNAVAILABLE, "the viewer is being stopped")
         except Exception:  # noqa: BLE001 - a bug must not take the server's other answers with it
             _log.exception("%s %s failed", request.method, request.rel_url)
-            return error(HTTPStatus.INTERNAL_SERVER_ERROR, FAILED)
+            return error(HTTPStatus.INTERNAL_SERVER_ERROR, "the viewer failed; its log says why")
         return response
 
     def close(self) -> None:
@@ -170,9 +163,7 @@ class Application:
         """Answers with an image, or with the picture that it shows."""
         name = request.match_info["image"]
         if not is_image_name(name):
-            raise unknown(
-                f"{quoted(name)} is not an image's name: write its sha1 and its extension, as in a view"
-            )
+            raise unknown(f"{quoted(name)} is not an image's name, which is its sha1 and extension")
         sha1, _, extension = name.partition(".")
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": f'"{sha1}"'}
         # The name says what the content is, so nothing is read for a client that has the image.
@@ -199,9 +190,6 @@ class Application:
             return kind(self._remembered(request, make) if is_remembered else make(), request)
 
         return answer
-
-    def _composed(self, request: web.Request) -> web.Response:
-        return composed_picture(self._served, tuple(request.match_info.values()), request)
 
     def _feed(self, request: web.Request) -> web.Response:
         name = request.match_info["map"]

@@ -10,19 +10,18 @@ import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from html import escape
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
-from tileharvest.errors import ConfigurationError, printable
+from tileharvest.errors import ConfigurationError
 from tileharvest.history.events import certainty, events
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.renderers.xyz import page_place
 from tileharvest.tiles.ground import Ground
-from tileharvest.viewer.parameters import Parameters, bounds_in_world, ground_in
-from tileharvest.viewer.replies import RefusedError, wrong
-from tileharvest.viewer.shared_places import place_in_words
+from tileharvest.viewer.parameters import AREA, Parameters, bounds_in_world, ground_in
+from tileharvest.viewer.replies import wrong
+from tileharvest.viewer.shared_places import in_words, place_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,9 +102,7 @@ class LayerEvent:
 def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     """Answers with the events of a period. Events with most tiles come first."""
     parameters = Parameters(query, ("layer", "from", "to"), ("ground", "limit"))
-    first, last = parameters.day("from"), parameters.day("to")
-    if last < first:
-        raise wrong(f"to={last} is before from={first}")
+    first, last = parameters.period("from", "to")
     if (last - first).days >= MOST_DAYS:
         raise wrong(f"a period has {MOST_DAYS} days at most, and this one {(last - first).days + 1:,}")
     limit = parameters.number("limit", 1, MOST_EVENTS, _EVENTS)
@@ -168,7 +165,7 @@ def _of_layer(
     try:
         found = events(history, layer, first, last, sure.first_asked) if first <= last else []
     except ConfigurationError as error:
-        raise RefusedError(HTTPStatus.BAD_REQUEST, f"{error}: ask for fewer days") from None
+        raise wrong(f"{error}: ask for fewer days") from None
     shown = [
         LayerEvent(event, layer, outline.day_before(event.first) or event.first, sure.ended[event.last])
         for event in found
@@ -178,7 +175,7 @@ def _of_layer(
 
 def _as_plain(shown: LayerEvent, outline: MapOutline) -> dict[str, Any]:
     event, area = shown.event, shown.event.area
-    edges = {name: getattr(area, name) for name in ("zoom", "x_from", "x_to", "y_from", "y_to")}
+    edges = {name: getattr(area, name) for name in AREA}
     return {
         "first": event.first.isoformat(),
         "last": event.last.isoformat(),
@@ -262,8 +259,7 @@ class Feed:
         return uuid.uuid5(_NAMES, repr(tuple(named)))
 
     def _say(self, words: str, **values: object) -> str:
-        shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
-        return _WORDS[self.language][words].format(**shown)
+        return in_words(_WORDS[self.language][words], values)
 
     def _place(self, layer: Layer, ground: Ground) -> str:
         middle = page_place(layer, self.outline.renderer, ground.middle)

@@ -38,13 +38,12 @@ class Parameters:
     """The parameters of a request, in which each name is known, has a value, and stands once."""
 
     def __init__(
-        self, query: Iterable[tuple[str, str]], required: Iterable[str], optional: Iterable[str] = ()
+        self, query: Iterable[tuple[str, str]], needed: Sequence[str], optional: Sequence[str] = ()
     ) -> None:
         """Raises RefusedError, naming the first parameter that is wrong."""
-        needed, known = tuple(required), {*required, *optional}
         self._values: dict[str, str] = {}
         for name, value in query:
-            if name not in known:
+            if name not in needed and name not in optional:
                 allowed = ", ".join((*needed, *optional)) or "none"
                 raise wrong(f"parameter {quoted(name)} is not known here; known are: {allowed}")
             if name in self._values:
@@ -67,8 +66,7 @@ class Parameters:
         if default is not None and name not in self._values:
             return default
         text = self._values[name]
-        value = int(text) if _NUMBER.fullmatch(text) else None
-        if value is None or not least <= value <= most:
+        if _NUMBER.fullmatch(text) is None or not least <= (value := int(text)) <= most:
             raise wrong(f"{name}={echoed(text)} cannot be: write a whole number from {least} to {most}")
         return value
 
@@ -85,13 +83,12 @@ class Parameters:
             raise wrong(f"language={echoed(language)} is not known; known are: {', '.join(known)}")
         return language
 
-    def period(self) -> tuple[date, date]:
-        """Returns the days `after` and `until`. The period begins on the day after the first, and ends with
-        the second."""
-        after, until = self.day("after"), self.day("until")
-        if until < after:
-            raise wrong(f"until={until} is before after={after}")
-        return after, until
+    def period(self, first: str = "after", last: str = "until") -> tuple[date, date]:
+        """Returns the days of two parameters. The second day is not before the first."""
+        begin, end = self.day(first), self.day(last)
+        if end < begin:
+            raise wrong(f"{last}={end} is before {first}={begin}")
+        return begin, end
 
     def area(self, most: int) -> TileRange:
         """Returns the rectangle of the parameters `AREA`. Raises RefusedError if it has more tiles than
@@ -101,18 +98,16 @@ class Parameters:
         edges = {name: self.number(name, -_FARTHEST, _FARTHEST) for name in AREA[1:]}
         for name, edge in edges.items():
             if edge % (2 * unit) != unit:
-                raise wrong(
-                    f"{name}={edge} is not a tile's centre at zoom {zoom}: write an odd multiple of {unit}"
-                )
+                centre = f"a tile's centre at zoom {zoom}: write an odd multiple of {unit}"
+                raise wrong(f"{name}={edge} is not {centre}")
         for axis in "xy":
             first, last = edges[f"{axis}_from"], edges[f"{axis}_to"]
             if first > last:
                 raise wrong(f"{axis}_from={first} is greater than {axis}_to={last}")
         area = TileRange(zoom, **edges)
         if len(area) > most:
-            raise wrong(
-                f"an area can have {most:,} tiles here, and this one has {len(area):,}: ask for parts"
-            )
+            there = f"this one has {len(area):,}: ask for parts"
+            raise wrong(f"an area can have {most:,} tiles here, and {there}")
         return area
 
 
@@ -131,9 +126,8 @@ def picture_days(names: Sequence[str], suffix: str) -> tuple[date, ...]:
     texts = [*names[:-1], names[-1].removesuffix(suffix)]
     days = tuple(day for day in map(parse_day, texts) if day is not None)
     if len(days) < len(texts) or not names[-1].endswith(suffix):
-        raise unknown(
-            f"{quoted('/'.join(names))} is not a picture's name: write its day, as in 2021-02-13{suffix}"
-        )
+        named = quoted("/".join(names))
+        raise unknown(f"{named} is not a picture's name: write its day, as in 2021-02-13{suffix}")
     return days
 
 

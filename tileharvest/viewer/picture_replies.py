@@ -25,32 +25,32 @@ from tileharvest.viewer.replies import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import date
 
     from aiohttp import web
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.pictures.pixel_story import Chapter
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.ground import Ground
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
 
-def composed_picture(served: ServedMaps, names: Sequence[str], request: web.BaseRequest) -> web.Response:
+def composed_picture(served: ServedMaps, request: web.Request) -> web.Response:
     """Replies with the picture of a tile on a day. Both are in the address, and the layer is a parameter.
 
     A cache must ask again each time, because an import may bring a past that was not known. Raises
     RefusedError if nothing was there by that day, and if the tile has an image of its own. Raises
     ComposerStoppedError if the viewer is being stopped. May be called by several threads.
     """
-    map_name, tile_name, picture_name = names
+    map_name, tile_name, picture_name = request.match_info.values()
     layer_name = Parameters(request.query.items(), ("layer",)).text("layer")
     tile, (day,) = parse_tile(tile_name), picture_days([picture_name], ".png")
-    past = _past(served, map_name, layer_name, tile, day)
-    composition = served.composer.composition(past, tile)
-    if composition is None:
+    past = PastLayer.of(*served.layer(map_name, layer_name), day, tile.zoom)
+    if past is not None and (past.source == tile.zoom or max(past.tile_size) > LARGEST):
+        raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view names those that are")
+    composition = None if past is None else served.composer.composition(past, tile)
+    if past is None or composition is None:
         raise unknown(f"there was nothing at {tile} by {day}")
     tag = f'"{composition.key}"'
     headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}
@@ -60,19 +60,6 @@ def composed_picture(served: ServedMaps, names: Sequence[str], request: web.Base
     if not picture.whole:
         headers = {"Content-Type": "image/png", "Cache-Control": NEVER}
     return reply(picture.body, headers)
-
-
-def _past(served: ServedMaps, map_name: str, layer_name: str, tile: Tile, day: date) -> PastLayer:
-    history, outline, layer = served.layer(map_name, layer_name)
-    past = PastLayer.of(history, outline, layer, day, tile.zoom)
-    if past is None:
-        raise unknown(f"there was nothing at {tile} by {day}")
-    if past.source == tile.zoom:
-        raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view names their images")
-    width, height = past.tile_size
-    if max(width, height) > LARGEST:
-        raise unknown(f"tiles of {width} x {height} pixels are not composed")
-    return past
 
 
 def ground_picture(served: ServedMaps, names: Sequence[str], query: Query) -> bytes:

@@ -13,7 +13,7 @@ from aiohttp import web
 from tileharvest.errors import program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 MOST_ECHOED: Final = 80
 """The most characters of a client's own text that a message repeats."""
@@ -32,7 +32,6 @@ _SOON_STALE: Final = "private, max-age=5"
 
 _COMPRESSED_FROM: Final = 2048
 """The least bytes of a body that is compressed. A body that fits into one or two packets gains nothing."""
-
 
 _POLICY: Final = "Content-Security-Policy"
 HEADERS: Final = {
@@ -71,7 +70,7 @@ def takes_gzip(request: web.BaseRequest) -> bool:
     return "gzip" in (part.partition(";")[0].strip() for part in accepted)
 
 
-def framed(response: web.Response, ancestors: tuple[str, ...]) -> web.Response:
+def framed(response: web.Response, ancestors: Sequence[str]) -> web.Response:
     """Lets the pages of these sites, and the viewer's own, show an answer in a frame. Without sites the
     answer stays as it is."""
     if ancestors:

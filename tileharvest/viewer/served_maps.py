@@ -72,7 +72,7 @@ class ServedMaps:
         workers: Callable[[str], int],
         store: TileStore,
         composer: Composer,
-        due: Callable[[MapDescription, History], datetime | None] = lambda *_: None,
+        due: Callable[[MapDescription, History], datetime | None],
         only: Collection[str] = (),
     ) -> None:
         """`only` names the maps to serve. If it is empty all maps are served.
@@ -104,9 +104,7 @@ class ServedMaps:
         if missing:
             there = ", ".join(f"'{name}'" for name in known) or "none yet"
             self.close()
-            raise ConfigurationError(
-                f"there is no map '{missing[0]}', neither described nor harvested; there are: {there}"
-            )
+            raise ConfigurationError(f"there is no map '{missing[0]}'; there are: {there}")
         self._only = frozenset(only)
 
     @property

@@ -45,9 +45,8 @@ def parse_port(text: str) -> int:
     """Returns the port of `--port`; 0 means any free one. Raises ConfigurationError for any other text."""
     if text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= _HIGHEST_PORT:
         return int(text)
-    raise ConfigurationError(
-        f"--port {text} cannot be: write a number from 0 (any free port) to {_HIGHEST_PORT}"
-    )
+    wanted = f"a number from 0 (any free port) to {_HIGHEST_PORT}"
+    raise ConfigurationError(f"--port {text} cannot be: write {wanted}")
 
 
 def parse_ancestors(texts: Iterable[str]) -> tuple[str, ...]:
@@ -78,10 +77,7 @@ def serve(served: AbstractAsyncContextManager[object]) -> None:
 
 @asynccontextmanager
 async def listening(
-    application: Application,
-    host: str,
-    port: int,
-    allowed: Collection[str] = (),
+    application: Application, host: str, port: int, allowed: Collection[str] = ()
 ) -> AsyncIterator[str]:
     """Listens while the block lasts. Yields the server's address, with a slash at its end.
 
@@ -186,10 +182,6 @@ def _address(host: str, bound: Sequence[Sequence[Any]]) -> str:
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
     elsewhere = ConfigurationError(f"--host {host} is not an address of this computer")
-    if not host:
-        # To asyncio an empty host means every address of this computer. Nobody should open them all by
-        # leaving a word out.
-        raise elsewhere
     try:
         await web.TCPSite(runner, host, port).start()
     except (socket.gaierror, UnicodeError):

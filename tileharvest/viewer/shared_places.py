@@ -25,7 +25,7 @@ from tileharvest.viewer.parameters import Parameters, parse_day
 from tileharvest.viewer.replies import damaged, quoted, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import date
 
     from tileharvest.history.outlines import LayerOutline, MapOutline
@@ -79,9 +79,8 @@ class SharedPlace:
 
     @property
     def title(self) -> str:
-        if len(self.days) > 1:
-            return self._words("two", map=self.outline.name, before=self.days[0], day=self.days[1])
-        return self._words("one", map=self.outline.name, day=self.days[0])
+        key = "two" if len(self.days) > 1 else "one"
+        return self._words(key, map=self.outline.name, before=self.days[0], day=self.days[-1])
 
     @property
     def description(self) -> str:
@@ -137,8 +136,13 @@ class SharedPlace:
 """
 
     def _words(self, key: str, **values: object) -> str:
-        shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
-        return _WORDS[self.language][key].format(**shown)
+        return in_words(_WORDS[self.language][key], values)
+
+
+def in_words(words: str, values: Mapping[str, object]) -> str:
+    """Returns the words with the values in their places. Nothing that a site wrote can hide or turn words."""
+    shown = {name: printable(one) if isinstance(one, str) else one for name, one in values.items()}
+    return words.format(**shown)
 
 
 def place_in_words(x: float, z: float, degrees: tuple[float, float] | None, language: str) -> str:

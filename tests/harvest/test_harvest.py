@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec.structs import replace as replaced
 
 from tests.middlewares.making import (
     ALL,
@@ -29,7 +28,6 @@ from tileharvest.errors import (
     BudgetError,
     ConfigurationError,
     ExitStatus,
-    HistoryError,
     MovedError,
     StoreError,
 )
@@ -241,24 +239,6 @@ async def test_how_many_tiles_are_expected_is_what_the_first_worker_knew_of_its_
                 await keep_all(late, Outcome.GONE, ALL[4])
 
 
-def stored_bytes(folder: Path) -> list[int]:
-    """Of each harvest."""
-    return [row[0] for row in query(folder, "SELECT stored_bytes FROM harvests ORDER BY id")]
-
-
-async def test_an_image_counts_as_stored_by_the_harvest_that_brought_it(tmp_path: Path) -> None:
-    sea, island = drawn("sea"), drawn("island")
-
-    async with opened(tmp_path, DAY) as first:
-        await first.keep_results([added(FIRST_LEVEL[0], sea)])
-        await first.finish()
-    async with opened(tmp_path, LATER) as second:
-        await second.keep_results([replaced(added(FIRST_LEVEL[0], island), outcome=Outcome.UPDATED)])
-        await second.keep_results([added(FIRST_LEVEL[1], sea)])
-        await second.finish()
-    assert stored_bytes(tmp_path) == [len(sea), len(island)]
-
-
 @pytest.mark.parametrize(
     "keys",
     [{"zooms": (-9, -5)}, {"zones": (Zone(center=(101, 101), width=3, height=3, zoom=0),)}],
@@ -270,18 +250,6 @@ async def test_zooms_and_zones_that_the_site_has_not_are_refused_before_anything
     with pytest.raises(ConfigurationError, match=r"map 'small', layer 'world-day': .*; change its"):
         await unopened(tmp_path, **keys).open(SITE)
     assert list(tmp_path.iterdir()) == []
-
-
-async def test_a_harvest_that_cannot_begin_leaves_the_history_closed(tmp_path: Path) -> None:
-    """Its day is before the latest version. An open file would keep its log beside it."""
-    await remember(tmp_path, added(FIRST_LEVEL[0]), day=LATER)
-    files = {file.name for file in tmp_path.iterdir()}
-
-    harvest = unopened(tmp_path, DAY)
-    with pytest.raises(HistoryError):
-        await harvest.open(SITE)
-    await harvest.close()
-    assert {file.name for file in tmp_path.iterdir()} == files
 
 
 async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Path) -> None:

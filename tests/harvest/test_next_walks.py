@@ -94,12 +94,6 @@ def test_other_zooms_and_a_map_that_was_never_harvested_are_walked_in_full(histo
     assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
 
 
-def test_layers_that_differ_are_counted_and_each_reason_is_told_once(history: History) -> None:
-    walk = on(history, harvested(history), LATER, {**DEPTHS, "new": 3, "newer": 3})
-    assert (walk.in_short, walk.is_pruned) == ("pruned 1 of 3", True)
-    assert walk.reason == f"{PROVED} (as of {DAY}); nothing is proved so far"
-
-
 @pytest.mark.parametrize(
     ("keys", "depth", "in_short"),
     [

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tileharvest.harvest.plan import LayerSample, estimate, sample
-from tileharvest.tiles.grid import Tile, TileRange, Zone, first_level
+from tileharvest.tiles.grid import Tile, TileRange, Zone
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid as Form
 from tileharvest.walk.walk import Walk
@@ -103,22 +103,13 @@ def test_on_average_samples_are_true_and_the_range_holds_the_truth_nearly_always
     kept = [tile for tile in asked if tile in pyramid.sizes and tile.zoom in walk.kept_zooms]
     truth = {"tiles": len(kept), "requests": len(asked) + len(kept)}
     truth["received_bytes"] = sum(pyramid.sizes[tile] for tile in kept)
-    plans = [estimate([sampled(pyramid, walk, 200, seed)[0]]) for seed in range(300)]
+    plans = [estimate([sampled(pyramid, walk, 200, seed)[0]]) for seed in range(200)]
     for field, value in truth.items():
         expected = [getattr(one.expected, field) for one in plans]
         error = math.sqrt(fmean((one - value) ** 2 for one in expected))
         assert fmean(expected) == pytest.approx(value, abs=4 * error / math.sqrt(len(plans)))
     held = sum(one.least.tiles <= len(kept) <= one.most.tiles for one in plans if one.least)
     assert held >= 0.9 * len(plans)
-
-
-@given(seed=st.integers(0, 10_000), most=st.integers(8, 400))
-def test_no_more_is_asked_than_allowed_and_nothing_that_a_harvest_would_not_ask(seed: int, most: int) -> None:
-    pyramid, walk = scattered(seed), Walk(Form(4))
-    _, asked = sampled(pyramid, walk, most, seed)
-    assert len(asked) <= most
-    assert len(set(asked)) == len(asked)
-    assert pyramid.walked(walk).issuperset(asked)
 
 
 @given(seed=st.integers(0, 10_000))
@@ -135,13 +126,6 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
     assert plan.expected.seconds == plan.expected.requests / 2
     assert plan.expected.received_bytes == sum(pyramid.sizes[tile] for tile in kept)
     assert estimate([found], at_once=True).expected.requests == len(asked)
-
-
-def test_bytes_are_left_open_where_the_size_of_any_tile_is_not_told() -> None:
-    sizes = dict.fromkeys(Pyramid.over(2, lambda x, y: True).sizes, 10.0)
-    found, _ = sampled(Pyramid(2, sizes | dict.fromkeys(first_level(2), math.nan)), Walk(Form(2)), 100)
-    assert found.tiles == 20
-    assert math.isnan(estimate([found]).expected.received_bytes)
 
 
 @pytest.mark.parametrize(("tiles", "most", "is_exact"), [(6, 300, True), (200, 200, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -10,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from tests.middlewares.making import ALL, DAY, DEEPEST, FIRST_LEVEL, LATER, LAYER, added, opened, remember
+from tests.middlewares.making import (
+    ALL,
+    DAY,
+    DEEPEST,
+    FIRST_LEVEL,
+    LATER,
+    LAYER,
+    SITE,
+    added,
+    opened,
+    remember,
+)
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.block import bit_of, blocks_of
@@ -19,6 +31,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import ON_WALK, Asked, Step, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
+from tileharvest.walk.change_index import ChangeIndex
 from tileharvest.walk.walk import LEAST_AUDITED
 
 if TYPE_CHECKING:
@@ -184,3 +197,15 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
     async with opened(folder, LAST) as harvest:
         decision = harvest.walks.decisions.layers[LAYER]
         assert (decision.is_pruned, decision.reason) == (False, "not to be relied on: the reason")
+
+
+async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(tmp_path: Path) -> None:
+    site = dataclasses.replace(SITE, indexes={LAYER: ChangeIndex("rendered on the first day")})
+    async with opened(tmp_path, DAY, site=site) as harvest:
+        await harvest.keep_results(first())
+        await harvest.finish()
+    async with opened(tmp_path, LATER, site=site) as harvest:
+        assert not list(harvest.first())
+        repairs = [set(harvest.walks.distrust(LAYER, "the reason", is_untold=True)) for _ in range(2)]
+    assert repairs[0] >= set(FIRST_LEVEL)
+    assert not repairs[1] & set(FIRST_LEVEL)

@@ -7,6 +7,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
 from tileharvest.walk.decision import Decisions, decide
 from tileharvest.walk.proof import Proof
 
@@ -54,3 +56,22 @@ def test_of_one_zoom_a_share_is_asked() -> None:
     assert shared.layers["zoom11"].in_words == (
         "share: of the empty places of its only zoom a share is asked, all of them within 7 days"
     )
+
+
+def test_what_a_change_index_says_decides_unless_it_could_not_be_read() -> None:
+    index = StoredIndex(ChangeIndex("a"), TODAY)
+    decisions = Decisions({"a": decide("auto", PROVED, TODAY, TODAY, 7, index=index)})
+    unread = decisions.with_grounds({}, ()).layers["a"]
+    assert (unread.way, unread.change_index) == ("pruned", None)
+    nothing = ChangedGround((), Pyramid(3))
+    said = {
+        name: decisions.with_grounds(grounds, ["a"]).layers["a"].reason
+        for name, grounds in (
+            ("nothing", {"a": nothing}),
+            ("one", {"a": ChangedGround([(0, 1, 1)], Pyramid(3))}),
+            ("all", {}),
+        )
+    }
+    assert said["nothing"] == f"its change index says that nothing has changed since {TODAY}"
+    assert said["one"] == f"its change index says that 1 tile may have changed since {TODAY}"
+    assert said["all"].startswith("its change index says that all of it may have changed; none of 400 tiles")

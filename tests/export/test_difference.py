@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from tests.export.island import CHANGED, GONE, NEW, picture
 from tests.export.watching import Count
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
-from tileharvest.export.difference import write_difference, write_list
+from tileharvest.export.difference import changed_pixels, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt, excerpt_of
 from tileharvest.export.mosaic import sheet_of
 from tileharvest.history.database import History
@@ -110,3 +110,18 @@ def test_lists_name_the_blocks_of_each_tile(flat: World, tmp_path: Path) -> None
     }
     with (tmp_path / "diff.csv").open(encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()}]
+
+
+def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> None:
+    """Two of a tile left of the middle, in its colours, and one of a new tile right of it."""
+    world = World(tmp_path)
+    before = Image.new("RGBA", (SIZE, SIZE), RED)
+    now, new = before.copy(), Image.new("RGBA", (SIZE, SIZE))
+    for image, place in ((now, (1, 2)), (now, (3, 2)), (new, (5, 6))):
+        image.putpixel(place, GREEN)
+    world.harvest(FIRST, {Tile.at(0, -1, 0): as_png(before)})
+    world.harvest(SECOND, {Tile.at(0, -1, 0): as_png(now), Tile.at(0, 0, 0): as_png(new)})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        found = changed_pixels(between(history, FIRST, SECOND), world.store)
+        assert found == (3, (1 - SIZE, 2, 6, 7))
+        assert changed_pixels(between(history, SECOND, SECOND), world.store) == (0, None)

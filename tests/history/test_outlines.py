@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, began
+from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, record
 from tests.history.random_world import LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
-from tileharvest.errors import HistoryError
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
-from tileharvest.history.recorded_versions import shown
+from tileharvest.history.recorded_versions import shown, story
 from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
@@ -98,11 +97,25 @@ def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(hist
     assert [said.tile_size for said in found_layer.descriptions.values()] == [(1000, 800)]
 
 
-def test_a_layer_whose_tiles_nest_by_another_factor_now_is_refused(history: History) -> None:
-    described(history, DAY, Layer("day", Pyramid.kept(3, 3), "png"))
-    with pytest.raises(HistoryError, match="its tiles nest by 5 now and by 3 in the history"):
-        described(history, LATER, Layer("day", Pyramid.kept(3, 5), "png"))
-    assert map_outline(history, "world").days == (DAY,)
+def test_the_coarse_zooms_of_a_layer_begin_anew_when_its_tiles_nest_by_another_factor(
+    history: History, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Zoom 0 goes on, because its tiles lie where they lay."""
+    for day, factor, body in ((DAY, 3, b"first"), (LATER, 5, b"second")):
+        layer = Layer("day", Pyramid.kept(3, factor), "png")
+        harvest = begin(history, Beginning("world", f"{day}", day, START, "bluemap", (layer,)))
+        record(harvest, [found("add" if day == DAY else "upd", A, body), found("add", D, body)])
+        ended(harvest)
+    (line,) = caplog.messages
+    assert "its tiles nest by 5 now and by 3 before" in line
+    assert line.endswith(f"their earlier days are kept as layer 'day until {LATER}'")
+    now, before = map_outline(history, "world").layers
+    assert (now.name, now.factor, now.zooms) == ("day", 5, {0: DAY, -1: LATER})
+    assert (before.name, before.factor, before.zooms) == (f"day until {LATER}", 3, {-1: DAY})
+    assert list(before.descriptions) == [DAY]
+    assert [version.day for version in story(history, now.id, A)] == [DAY, LATER]
+    assert [version.day for version in story(history, now.id, D)] == [LATER]
+    assert [version.day for version in story(history, before.id, D)] == [DAY]
 
 
 def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: History) -> None:

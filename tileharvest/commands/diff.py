@@ -5,12 +5,16 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tileharvest.commands.export_command import BLANK, FILE, PICTURE, PLACE, ZOOM, ExportCommand
-from tileharvest.commands.terminal import write_line
-from tileharvest.errors import ConfigurationError
+from tileharvest.commands.terminal import say, write_line
+from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
+
+if TYPE_CHECKING:
+    from tileharvest.export.excerpt import Excerpt
+    from tileharvest.store.port import TileStore
 
 
 class Command(ExportCommand):
@@ -45,6 +49,7 @@ class Command(ExportCommand):
             store = open_store(self.settings)
             drawn = {path: self.picture_of(opts, excerpt, path) for path in pictures}
             counts = Counter(one.change for one in all_differences(excerpt))
+            pixels = self._pixels(excerpt, store) if opts.json and excerpt.described.depth == 1 else {}
             files: list[dict[str, Any]] = []
             for place, path in enumerate(paths):
                 with self.watch(opts, paths[:place]) as watch:
@@ -61,8 +66,21 @@ class Command(ExportCommand):
         found = ", ".join(f"{number:,} {change}" for change, number in sorted(counts.items()))
         words = f"{excerpt.in_words()}: {found or 'no tile is another one'}"
         days = {"first": excerpt.first.isoformat(), "last": excerpt.last.isoformat()}
-        result = {"map": opts.name, "layer": excerpt.layer.name, **days, **counts, "files": files}
+        result = {"map": opts.name, "layer": excerpt.layer.name, **days, **counts, **pixels, "files": files}
         self.report(opts, result, words, sum(file.get("damaged", 0) for file in files))
         if not opts.json:
             for file in files:
                 write_line(f"{file['file']}: {bytes_in_words(file['bytes'])}")
+
+    def _pixels(self, excerpt: Excerpt, store: TileStore) -> dict[str, Any]:
+        """Returns the changed pixels of a canvas for programs."""
+        from tileharvest.export.difference import changed_pixels
+        from tileharvest.pictures.pixels import UNREADABLE
+
+        try:
+            count, box = changed_pixels(excerpt, store)
+        except UNREADABLE as error:
+            self.exitcode = ExitStatus.FAILED_TILES
+            say(f"the changed pixels are not counted, because an image cannot be read: {error}")
+            return {}
+        return {"pixels": count, "box": box}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from PIL import Image, ImageDraw, ImageEnhance
+from PIL import Image, ImageChops, ImageDraw, ImageEnhance
 
 from tileharvest.export.mosaic import write_sheet
 from tileharvest.export.target import made_whole
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
+from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import composing
+from tileharvest.pictures.pixels import stored
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -82,6 +84,29 @@ def all_differences(excerpt: Excerpt) -> Iterator[Difference]:
     if box is not None:
         for part in box.tiles(zoom, excerpt.tile_size).slices(_COLUMNS):
             yield from differences_in(excerpt, part)
+
+
+def changed_pixels(excerpt: Excerpt, store: TileStore) -> tuple[int, PixelBox | None]:
+    """Returns how many pixels of the deepest zoom differ between the first day and the last, and the box
+    around them, or None if none does.
+
+    Unpacks two images for each changed tile. Raises HistoryError, and one of `UNREADABLE`.
+    """
+    (width, height), count, boxes = excerpt.tile_size, 0, []
+    for one in all_differences(excerpt):
+        before, now = (
+            Image.new("RGBA", (width, height)) if name is None else stored(store, name, (width, height))
+            for name in (one.before, one.now)
+        )
+        differing = reduce(ImageChops.lighter, ImageChops.difference(before, now).split())
+        if (box := differing.getbbox()) is not None:
+            count += width * height - differing.histogram()[0]
+            left, top = one.tile.column * width, one.tile.row * height
+            boxes.append((left + box[0], top + box[1], left + box[2], top + box[3]))
+    if not boxes:
+        return 0, None
+    lefts, tops, rights, bottoms = zip(*boxes, strict=True)
+    return count, PixelBox(min(lefts), min(tops), max(rights), max(bottoms))
 
 
 def write_difference(

@@ -3,12 +3,13 @@ tiles."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.blocks import record_versions
@@ -25,6 +26,8 @@ from tileharvest.history.schema import (
     INTERRUPTED,
     PUSHED_WALK,
     blocks,
+    change_indexes,
+    changes,
     failures,
     harvest_counts,
     harvest_layers,
@@ -32,7 +35,10 @@ from tileharvest.history.schema import (
     insert_into,
     is_block,
     layers,
+    proofs,
     replace_into,
+    tiles,
+    validators,
     version_row,
     versions,
 )
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
 
     from tileharvest.history.costs import Cost
     from tileharvest.tiles.layers import Layer
+
+_logger = logging.getLogger(__name__)
 
 _ITS_BLOCK: Final = tuple(f"its_{name}" for name in BLOCK)
 _GONE_AT_ONCE: Final = 5_000
@@ -267,6 +275,7 @@ class Beginning:
         else:
             row = self._insert(connection, map_id, row)
         continued = row.id != self._inserted
+        _part_with_changed_layers(connection, map_id, row, self.layers)
         ids = describe_layers(connection, map_id, row.id, self.layers)
         if continued:
             # Its earlier runs may have had other layers.
@@ -316,6 +325,47 @@ class Beginning:
                 f" written forwards, so {self.day} cannot be harvested; nothing was changed; check this"
                 " computer's clock"
             )
+
+
+def _part_with_changed_layers(
+    connection: Connection, map_id: int, harvest: Row[Any], described: Sequence[Layer]
+) -> None:
+    """Moves the coarse zooms of each layer whose tiles nest by another factor now into a layer of their own,
+    and says so. Their tiles lie elsewhere from this harvest on, and the earlier days must not be shown there.
+
+    Zoom 0 does not depend on the factor: its tiles stay, with all their days.
+    """
+    known = {row.name: row for row in connection.execute(_LAYERS, {"in_map": map_id})}
+    for layer in described:
+        row, factor = known.get(layer.name), layer.pyramid.factor
+        if row is None or row.factor == factor:
+            continue
+        before = f"{layer.name} until {harvest.day}"
+        while before in known:
+            before += "+"
+        connection.execute(_INSERT_LAYERS, {"map": map_id, "name": before, "factor": row.factor})
+        to = select(layers.c.id).where(layers.c.map == map_id, layers.c.name == before).scalar_subquery()
+        for table in (versions, tiles, blocks, failures, changes, validators):
+            connection.execute(
+                update(table).where(table.c.layer == row.id, table.c.zoom < 0).values(layer=to)
+            )
+        for table in (proofs, change_indexes):
+            connection.execute(delete(table).where(table.c.layer == row.id))
+        kept = [column for column in harvest_layers.c if column.name != "layer"]
+        earlier = select(*kept, to.label("layer")).where(
+            harvest_layers.c.layer == row.id, harvest_layers.c.harvest != harvest.id
+        )
+        names = [*(column.name for column in kept), "layer"]
+        connection.execute(insert(harvest_layers).from_select(names, earlier))
+        connection.execute(update(layers).where(layers.c.id == row.id).values(factor=factor))
+        _logger.warning(
+            "layer %s: its tiles nest by %d now and by %d before, so coarse tiles lie elsewhere: the coarse"
+            " zooms begin anew, and their earlier days are kept as layer '%s'",
+            layer.name,
+            factor,
+            row.factor,
+            before,
+        )
 
 
 def describe_layers(

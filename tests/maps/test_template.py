@@ -15,6 +15,7 @@ FORMS = [
     (f"{HOST}/m/{{z}}/{{x}}/{{y}}{{r}}.webp", f"{HOST}/m/3/1/6.webp"),
     (f"{HOST}/tile.php?z={{z}}&x={{x}}&y={{y}}", f"{HOST}/tile.php?z=3&x=1&y=6"),
     (f"{HOST}/m/{{z}}/{{x}}/{{y}}.png?key=k{{z}}", f"{HOST}/m/3/1/6.png?key=k3"),
+    (f"{HOST}/a/r{{quadkey}}.jpeg?g=1", f"{HOST}/a/r221.jpeg?g=1"),
     (f"{HOST}/my map/{{z}}/{{x}}/{{y}}.png", f"{HOST}/my%20map/3/1/6.png"),
     ("https://{s}.example.net/{z}/{x}/{y}.png", "https://a.example.net/3/1/6.png"),
     ("https://t{1-4}.example.net/{z}/{x}/{y}.png", "https://t1.example.net/3/1/6.png"),
@@ -38,9 +39,30 @@ def test_every_place_comes_back_also_left_of_the_origin_and_above(rows: str, z: 
     assert template.place(template.url(z, x, y)) == (z, x, y)
 
 
-def test_a_negative_zoom_has_no_address_and_all_hosts_are_one() -> None:
-    with pytest.raises(ValueError, match="zoom -1 is coarser than 0"):
-        Template(f"{HOST}/{{z}}/{{x}}/{{y}}").url(-1, 0, 0)
+@given(z=st.integers(1, 24), data=st.data())
+def test_every_quadkey_comes_back(z: int, data: st.DataObject) -> None:
+    x, y = (data.draw(st.integers(0, 2**z - 1)) for _ in range(2))
+    template = Template(f"{HOST}/{{q}}.png")
+    assert template.place(template.url(z, x, y)) == (z, x, y)
+
+
+@pytest.mark.parametrize(
+    ("form", "place", "message"),
+    [
+        ("{q}.png", (0, 0, 0), "have no quadkey"),
+        ("{q}.png", (3, 8, 0), "have no quadkey"),
+        ("{q}.png", (3, 0, -1), "have no quadkey"),
+        ("{z}/{x}/{y}", (-1, 0, 0), "zoom -1 is coarser than 0"),
+    ],
+)
+def test_some_places_have_no_address(form: str, place: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Template(f"{HOST}/{form}").url(*place)
+
+
+def test_the_quadkey_is_that_of_bings_own_example_and_all_hosts_are_one() -> None:
+    """Tile (3, 5) of zoom 3 in "Bing Maps Tile System"."""
+    assert Template(f"{HOST}/{{q}}").url(3, 3, 5) == f"{HOST}/213"
     template = Template("https://{s}.example.net/{z}/{x}/{y}.png")
     for host in "abc":
         assert template.place(f"https://{host}.example.net/3/1/6.png?v=2") == (3, 1, 6)

@@ -22,10 +22,10 @@ _HOSTS: Final = re.compile(r"\{(?:s|switch:([^{},]+)[^{}]*|([a-z0-9])-[a-z0-9])\
 """A placeholder for one of several hosts: Leaflet's `{s}` for a, b and c, OpenLayers' `{1-4}`, JOSM's
 `{switch:a,b}`."""
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
-_NAMES: Final = {"z": "z", "zoom": "z", "x": "x", "y": "y", "-y": "up", "r": ""}
+_NAMES: Final = {"z": "z", "zoom": "z", "x": "x", "y": "y", "-y": "up", "q": "q", "quadkey": "q", "r": ""}
 """Our name of each placeholder. `{r}`, which asks for larger images on fine screens, is left out."""
 _NUMBER: Final = r"(?:0|-?[1-9]\d{0,8})"
-_GROUPS: Final = {"z": r"(?:0|[1-9]\d{0,8})", "x": _NUMBER, "y": _NUMBER, "up": _NUMBER}
+_GROUPS: Final = {"z": r"(?:0|[1-9]\d{0,8})", "x": _NUMBER, "y": _NUMBER, "up": _NUMBER, "q": "[0-3]+"}
 _UNRESERVED: Final = "%/:?#[]@!$&'()*+,;=~-._{}"
 
 
@@ -39,7 +39,8 @@ class Template:
     """The template of plain tiles. Raises ValueError, which names the placeholder that is wrong or missing.
 
     `{z}`, `{x}` and `{y}` are zoom, column and row, counted down; `{-y}` counts rows upwards from the lowest,
-    as TMS does. Of several hosts only the first is asked, because all of them are one server to their owner.
+    as TMS does; `{q}` is Bing's quadkey, which is zoom, column and row in one. Of several hosts only the
+    first is asked, because all of them are one server to their owner.
     """
 
     text: str
@@ -51,9 +52,10 @@ class Template:
         encoded = quote(self.text, safe=_UNRESERVED)
         form = _PLACEHOLDER.sub(_named, _HOSTS.sub(_first_host, encoded))
         names = set(_PLACEHOLDER.findall(form))
-        if not (names >= {"z", "x"} and names & {"y", "up"}) and names != {"x", "y"}:
+        if not (names >= {"z", "x"} and names & {"y", "up"}) and "q" not in names and names != {"x", "y"}:
             raise ValueError(
-                "a template has {z}, {x} and {y}, or {-y} in place of {y}; that of a canvas has {x} and {y}"
+                "a template has {z}, {x} and {y}, or {-y} in place of {y}, or {q} alone; that of a canvas has"
+                " {x} and {y}"
             )
         if "{" in urlsplit(form).netloc or "{" in _PLACEHOLDER.sub("", form).replace("}", "{"):
             raise ValueError("there is a brace that belongs to no placeholder, or one in the host's name")
@@ -63,7 +65,7 @@ class Template:
     @property
     def is_flat(self) -> bool:
         """Whether all tiles are of one zoom, which the addresses do not name."""
-        return "{z}" not in self.form
+        return "{z}" not in self.form and "{q}" not in self.form
 
     @property
     def page(self) -> str:
@@ -78,10 +80,12 @@ class Template:
         return ending if ending.isalnum() else ""
 
     def url(self, z: int, x: int, y: int) -> str:
-        """Returns the address of a tile. Raises ValueError for a negative zoom."""
+        """Returns the address of a tile. Raises ValueError for a negative zoom, and for a tile that no
+        quadkey can name."""
         if z < 0:
             raise ValueError(f"zoom {z} is coarser than 0, the coarsest")
-        return self.form.format(z=z, x=x, y=y, up=(1 << z) - 1 - y)
+        key = _quadkey(z, x, y) if "{q}" in self.form else ""
+        return self.form.format(z=z, x=x, y=y, up=(1 << z) - 1 - y, q=key)
 
     def place(self, url: str) -> tuple[int, int, int] | None:
         """Returns zoom, column and row of a tile's address at any of the hosts, or None for another address.
@@ -95,6 +99,8 @@ class Template:
         if found is None:
             return None
         groups = found.groupdict()
+        if "q" in groups:
+            return _of_quadkey(groups["q"])
         z = int(groups.get("z", 0))
         y = int(groups["y"]) if "y" in groups else (1 << z) - 1 - int(groups["up"])
         return z, int(groups["x"]), y
@@ -108,7 +114,7 @@ def _named(found: Match[str]) -> str:
     try:
         name = _NAMES[found[1]]
     except KeyError:
-        there = "{z}, {x}, {y}, {-y} and, in the host's name, {s}"
+        there = "{z}, {x}, {y}, {-y}, {q} and, in the host's name, {s}"
         raise ValueError(f"'{found[0]}' is not a placeholder; there are {there}") from None
     return name and f"{{{name}}}"
 
@@ -131,3 +137,20 @@ def _pattern_of(encoded: str) -> Pattern[str]:
             named.add(name)
             parts.append(f"(?P<{name}>{_GROUPS[name]})")
     return re.compile("".join(parts))
+
+
+def _quadkey(z: int, x: int, y: int) -> str:
+    """Returns the quadkey: for each zoom a digit, the column's bit plus twice the row's bit.
+
+    Source: "Bing Maps Tile System". Raises ValueError for a tile outside of the world.
+    """
+    side = 1 << z
+    if z < 1 or not (0 <= x < side and 0 <= y < side):
+        raise ValueError(f"column {x} and row {y} of zoom {z} have no quadkey")
+    return "".join(str((x >> bit & 1) + 2 * (y >> bit & 1)) for bit in range(z - 1, -1, -1))
+
+
+def _of_quadkey(key: str) -> tuple[int, int, int]:
+    columns = "".join(str(int(digit) & 1) for digit in key)
+    rows = "".join(str(int(digit) >> 1) for digit in key)
+    return len(key), int(columns, 2), int(rows, 2)

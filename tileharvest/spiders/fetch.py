@@ -174,18 +174,17 @@ async def probe_as_before(
     """
     answers: dict[tuple[str, str], Fetched] = {}
     missing = {url: file for url, file in known.items() if file == MISSING}
+    assumed: dict[str, SiteFile] = {}
     if is_relied_on:
         with suppress(SiteError, ConfigurationError):
-            assumed: dict[str, SiteFile] = {}
-            site = await probe(description, _assuming(known, _refuse, assumed))
+            site = await probe(description, _recalling(fetch, answers, known, assumed, known))
             if site.has_index_apart:
-                fetch_known = _asking_once(fetch, answers, of=known)
-                site = await with_indexes(site, _assuming(missing, fetch_known, assumed))
+                site = await with_indexes(site, _recalling(fetch, answers, missing, assumed, known))
                 if len(site.indexes) == len(site.layers) and _are_as_before(read, known):
                     read.update(assumed)
                     return site
     assumed = {}
-    fetch_present = _assuming(missing, _asking_once(fetch, answers), assumed)
+    fetch_present = _recalling(fetch, answers, missing, assumed)
     try:
         site = await with_indexes(await probe(description, fetch_present), fetch_present)
     except (SiteError, ConfigurationError):
@@ -195,7 +194,7 @@ async def probe_as_before(
         if not assumed or _are_as_before(read, known):
             read.update(assumed)
             return site
-    fetch_all = _asking_once(fetch, answers)
+    fetch_all = _recalling(fetch, answers, {}, {})
     return await with_indexes(await probe(description, fetch_all), fetch_all)
 
 
@@ -203,35 +202,30 @@ def _are_as_before(read: Mapping[str, SiteFile], known: Mapping[str, SiteFile]) 
     return all(file == known.get(url, MISSING) for url, file in read.items())
 
 
-async def _refuse(method: str, url: str) -> Fetched:
-    raise SiteError(f"{url} is not known")
-
-
-def _assuming(files: Mapping[str, SiteFile], fetch: Fetch, assumed: dict[str, SiteFile]) -> Fetch:
-    """Returns a function that takes these files to be as they were, and asks for all others. The files that
-    it was asked for and did not ask for come into `assumed`."""
-
-    async def fetch_others(method: str, url: str) -> Fetched:
-        if method != "GET" or url not in files:
-            return await fetch(method, url)
-        file = assumed[url] = files[url]
-        return Fetched(HTTPStatus.NOT_FOUND if file == MISSING else HTTPStatus.OK, file.body, url)
-
-    return fetch_others
-
-
-def _asking_once(
-    fetch: Fetch, answers: dict[tuple[str, str], Fetched], *, of: Mapping[str, SiteFile] | None = None
+def _recalling(
+    fetch: Fetch,
+    answers: dict[tuple[str, str], Fetched],
+    files: Mapping[str, SiteFile],
+    assumed: dict[str, SiteFile],
+    only: Mapping[str, SiteFile] | None = None,
 ) -> Fetch:
-    """Returns a function that first gives each answer of an earlier probe once, and then asks: one probe may
-    ask twice for a file that was just being written. It asks only for the files `of`, if these are given."""
+    """Returns a function that takes these `files` to be as they were, and adds to `assumed` which of them it
+    was asked for. Any other file is asked for by `fetch`, or if `only` is given only one of these.
+
+    Answers of earlier probes are given once more in place of a request, and each only once: a probe may ask
+    twice for a file that was just being written.
+    """
     earlier = dict(answers)
 
-    async def fetch_once(method: str, url: str) -> Fetched:
-        if of is not None and url not in of:
-            return await _refuse(method, url)
-        found = earlier.pop((method, url), None) or await fetch(method, url)
-        answers[method, url] = found
+    async def recall(method: str, url: str) -> Fetched:
+        if method == "GET" and url in files:
+            file = assumed[url] = files[url]
+            return Fetched(HTTPStatus.NOT_FOUND if file == MISSING else HTTPStatus.OK, file.body, url)
+        if only is not None and url not in only:
+            raise SiteError(f"{url} is not known")
+        if (method, url) in earlier:
+            return earlier.pop((method, url))
+        found = answers[method, url] = await fetch(method, url)
         return found
 
-    return fetch_once
+    return recall

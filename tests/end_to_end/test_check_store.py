@@ -73,23 +73,6 @@ def test_missing_images_are_listed_with_their_tiles_and_unnamed_ones_by_name(sta
     assert found["unnamed"] == [f"{sha1(UNNAMED).hexdigest()}.png"]
 
 
-def test_damaged_bytes_are_found_by_reading_them(stage: Stage) -> None:
-    assert [one["tile"] for one in told(stage, "--bytes")["missing"]] == ["0_-3_1", "0_-3_3", "0_-1_3"]
-
-
-def test_of_a_map_that_is_no_more_it_is_said_what_is_missing_and_nothing_is_forgotten(stage: Stage) -> None:
-    described = stage.project.maps_file.read_text(encoding="utf-8")
-    stage.project.maps_file.write_text(described.replace("[small]", "[another]"), encoding="utf-8")
-    try:
-        done = stage.project.scrapy("check-store", "--mend", check=False)
-    finally:
-        stage.project.maps_file.write_text(described, encoding="utf-8")
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "2 of them are missing or damaged" in done.stdout
-    assert "2 of them can come only from a backup of the store" in done.stdout
-    assert versions(stage.project, "00")[0][2] is not None
-
-
 def test_a_damaged_image_is_fetched_anew_where_the_site_still_has_it(tmp_path: Path) -> None:
     """One that has been damaged and one that is missing; and one of which the site has other bytes by now."""
     with staged(tmp_path) as stage:

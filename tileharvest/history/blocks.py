@@ -4,13 +4,6 @@ A block is 8 x 8 neighbouring tiles of one zoom. All masks have 64 bits, which `
 dictionaries here are by the number of a tile's bit, 0 to 63. An unchanged block costs one read and one small
 write.
 
-`HarvestRecord` has two methods over these values:
-
-- `look_up_block(block) -> KnownBlock`. Call it in `History.reader`.
-- `recording_block(block, found, cost)` returns a function for `History.writer.submit`. Blocks that wait for
-  the writer at the same time share a transaction, so several blocks on the way cost one flush of the disk.
-  The future of `submit` is done when the block is durable. End its lease then.
-
 Recording is idempotent. Masks are joined with those that the harvest has recorded for the block before, so
 the same block twice, or the rest of a block that was cut short, counts each tile once. If a tile has two
 outcomes in one harvest, the stronger one stays: `fail` is the weakest, then `404`, `ign`, `nMod`, `rep`, and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import bindparam, exists, or_, select, update
 
 from tileharvest.history.results import changed_by
 from tileharvest.history.schema import (
@@ -12,11 +12,10 @@ from tileharvest.history.schema import (
     failures,
     harvest_counts,
     harvest_layers,
-    index_readings,
+    insert_into,
     layers,
     maps,
     proofs,
-    replace_into,
 )
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -31,9 +30,16 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.tiles.grid import Cell
 
-_ITS_READINGS: Final = select(index_readings).where(index_readings.c.harvest == bindparam("in_harvest"))
-_NOTED_GROUND: Final = select(index_readings.c.ground).where(
-    index_readings.c.harvest == bindparam("in_harvest"), index_readings.c.layer == bindparam("in_layer")
+_ITS_READINGS: Final = select(change_indexes).where(change_indexes.c.read_by == bindparam("in_harvest"))
+_NOTED_GROUND: Final = select(change_indexes.c.ground).where(
+    change_indexes.c.read_by == bindparam("in_harvest"), change_indexes.c.layer == bindparam("in_layer")
+)
+_READ: Final = insert_into(change_indexes).values(
+    {name: bindparam(name) for name in ("layer", "read_by", "read_state", "ground")} | {"confirmed": 0}
+)
+_NOTE: Final = _READ.on_conflict_do_update(
+    index_elements=[change_indexes.c.layer],
+    set_={name: _READ.excluded[name] for name in ("read_by", "read_state", "ground")},
 )
 IS_TRUSTED: Final = ~exists().where(
     proofs.c.layer == bindparam("in_layer"),
@@ -61,6 +67,7 @@ _STORED: Final = (
     select(maps.c.name.label("map_name"), layers.c.name, change_indexes)
     .join_from(change_indexes, layers, layers.c.id == change_indexes.c.layer)
     .join(maps, maps.c.id == layers.c.map)
+    .where(change_indexes.c.state.is_not(None))
 )
 _STORED_OF_ONE: Final = _STORED.where(maps.c.name == bindparam("map_name"))
 
@@ -104,14 +111,10 @@ def note_readings(
         if changed is not None:
             cells = changed.union(_failing(connection, layer_ids[name]))
             ground = ChangedGround(cells, _pyramid_of(connection, harvest, layer_ids[name])).written()
-        rows.append(
-            {"harvest": harvest, "layer": layer_ids[name], "state": index.written(), "ground": ground}
-        )
+        its = {"layer": layer_ids[name], "read_by": harvest}
+        rows.append({**its, "read_state": index.written(), "ground": ground})
     if rows:
-        # The readings of earlier harvests are not needed any more.
-        its_layers = [row["layer"] for row in rows]
-        connection.execute(delete(index_readings).where(index_readings.c.layer.in_(its_layers)))
-        connection.execute(insert(index_readings), rows)
+        connection.execute(_NOTE, rows)
 
 
 def ground_of(
@@ -132,7 +135,7 @@ def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason
     is_news = or_(change_indexes.c.harvest != harvest, change_indexes.c.withdrawn.is_(None))
     connection.execute(
         update(change_indexes)
-        .where(change_indexes.c.layer == layer, is_news)
+        .where(change_indexes.c.layer == layer, change_indexes.c.state.is_not(None), is_news)
         .values(harvest=harvest, confirmed=0, withdrawn=reason, withdrawn_day=day)
     )
 
@@ -144,50 +147,37 @@ def store_indexes(connection: Connection, harvest: int, day: date) -> None:
     relied on any more. It is relied on again after a later harvest that has found changes, all of which the
     index has named. If the harvest itself has withdrawn the index, it stays withdrawn.
     """
-    for reading in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
-        known = connection.execute(
-            select(change_indexes).where(change_indexes.c.layer == reading.layer)
-        ).one_or_none()
-        row: dict[str, Any] = {
-            "layer": reading.layer,
-            "harvest": harvest,
-            "day": day,
-            "state": reading.state,
-            "confirmed": 0,
-            "withdrawn": None,
-            "withdrawn_day": None,
-        }
-        if known is not None:
-            row |= _verdict(connection, harvest, day, reading, known)
-        new = replace_into(change_indexes, "layer")
-        connection.execute(new, row)
-        # `change_indexes` has it now.
-        connection.execute(delete(index_readings).where(index_readings.c.layer == reading.layer))
+    for row in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
+        new: dict[str, Any] = {"confirmed": 0, "withdrawn": None, "withdrawn_day": None}
+        if row.state is not None:
+            new = _verdict(connection, harvest, day, row)
+        new |= {"harvest": harvest, "day": day, "state": row.read_state}
+        new |= {"read_by": None, "read_state": None, "ground": None}
+        connection.execute(update(change_indexes).where(change_indexes.c.layer == row.layer).values(new))
 
 
-def _verdict(connection: Connection, harvest: int, day: date, reading: Any, known: Any) -> dict[str, Any]:
-    """Returns the columns that say how far the index is trusted. `known` is its row before the harvest."""
-    as_before = {name: getattr(known, name) for name in ("confirmed", "withdrawn", "withdrawn_day")}
-    if known.withdrawn is not None and known.harvest == harvest:
+def _verdict(connection: Connection, harvest: int, day: date, row: Any) -> dict[str, Any]:
+    """Returns the columns that say how far the index is trusted, by the row before the harvest ends."""
+    as_before = {name: getattr(row, name) for name in ("confirmed", "withdrawn", "withdrawn_day")}
+    if row.withdrawn is not None and row.harvest == harvest:
         return as_before
-    ground = reading.ground
-    pyramid = _pyramid_of(connection, harvest, reading.layer)
-    if ground is not None:
-        named: ChangedGround | None = ChangedGround.read(ground, pyramid)
-    elif connection.execute(_FAILED, {"in_harvest": known.harvest, "in_layer": reading.layer}).first():
+    pyramid = _pyramid_of(connection, harvest, row.layer)
+    if row.ground is not None:
+        named: ChangedGround | None = ChangedGround.read(row.ground, pyramid)
+    elif connection.execute(_FAILED, {"in_harvest": row.harvest, "in_layer": row.layer}).first():
         # Tiles that failed then may be found changed now, and the index has named these changes earlier.
         return as_before
     else:
-        changed = ChangeIndex.read(reading.state).changed_since(ChangeIndex.read(known.state))
+        changed = ChangeIndex.read(row.read_state).changed_since(ChangeIndex.read(row.state))
         named = None if changed is None else ChangedGround(changed, pyramid)
-    found = list(changed_by(connection, harvest, reading.layer))
+    found = list(changed_by(connection, harvest, row.layer))
     unnamed = [] if named is None else [cell for cell in found if cell not in named]
     if unnamed:
         zoom, x, y = unnamed[0]
         reason = f"it did not list tile {zoom}_{x}_{y}, which had changed, found on {day}"
         return {"confirmed": 0, "withdrawn": reason, "withdrawn_day": day}
-    if known.withdrawn is None:
-        return {**as_before, "confirmed": known.confirmed + 1}
+    if row.withdrawn is None:
+        return {**as_before, "confirmed": row.confirmed + 1}
     return {"confirmed": 0, "withdrawn": None, "withdrawn_day": None} if found else as_before
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from tileharvest.tiles.block import Block
 
-REVISION: Final = "0016"
+REVISION: Final = "0017"
 """The revision that this program reads and writes. Each change of the tables takes the next number."""
 
 
@@ -434,32 +434,23 @@ valid any more. A layer that was walked without a proof may have a withdrawal wi
 change_indexes: Final = _table(
     "change_indexes",
     _key_of("layer"),
-    _of("harvest"),
-    Column("day", Date, nullable=False),
-    Column("state", Text, nullable=False),
+    Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
+    Column("day", Date, nullable=True),
+    Column("state", Text, nullable=True),
     Column("confirmed", Integer, nullable=False),
     Column("withdrawn", Text, nullable=True),
     Column("withdrawn_day", Date, nullable=True),
+    Column("read_by", Integer, ForeignKey("harvests.id"), nullable=True),
+    *_optional(Text, "read_state", "ground"),
     CheckConstraint("(withdrawn IS NULL) = (withdrawn_day IS NULL)", name="withdrawal"),
 )
 """The change index of each layer as the last complete harvest has read it, and how far it is trusted, with
-the fields of `walk.change_index.StoredIndex`. `day` is the day of the reading.
+the fields of `walk.change_index.StoredIndex`. `day` is the day of the reading. `harvest` has written this
+last: it read the index, or withdrew it. All is null if no complete harvest has read one.
 
-`harvest` has written the row last: it read the index, or withdrew it.
-"""
-
-index_readings: Final = _table(
-    "index_readings",
-    _key_of("harvest"),
-    _key_of("layer"),
-    Column("state", Text, nullable=False),
-    Column("ground", Text, nullable=True),
-)
-"""The change index of each layer as the map's last harvest has read it, before it asked for any tile.
-
-`ground` has the tiles that may have changed by the index, as `walk.change_index.ChangedGround` writes them.
-It is null if the walk does not rest on the index. When a harvest is complete, its rows move into
-`change_indexes`.
+`read_by` is the map's last harvest, which has read `read_state` before it asked for any tile. `ground` has
+the tiles that may have changed by it, as `walk.change_index.ChangedGround` writes them, or is null if the
+walk does not rest on the index. When that harvest is complete, `read_state` becomes `state`.
 """
 
 site_files: Final = _table(
@@ -480,14 +471,9 @@ times fewer rows than versions. A page that shows the upper tile with 384 pixels
 """
 
 
-def insert_into(table: Table) -> Insert:
-    """Returns an INSERT that can say what happens to rows that are there already, by ON CONFLICT. It serves
-    both databases.
-
-    SQLAlchemy has an INSERT for each of the two, and writes the PostgreSQL one for SQLite in the same words
-    as the SQLite one. It does not promise that, so a test compares them.
-    """
-    return insert(table)
+insert_into: Final = insert
+"""An INSERT that can say what happens to rows that are there already, by ON CONFLICT. SQLAlchemy has one for
+each database, and writes that of PostgreSQL for SQLite in the same words as SQLite's own."""
 
 
 @cache

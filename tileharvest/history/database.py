@@ -121,7 +121,10 @@ class History:
             raise no_history(place_of(address))
         history = cls(connect(address, read_only=True))
         with _closed_on_error(history):
-            history._expect_present_revision()
+            revision = history._revision()
+            if revision is None:
+                raise no_history(history.place)
+            expect_present_revision(revision, history.place)
         return history
 
     @staticmethod
@@ -150,9 +153,7 @@ class History:
         address = parse_address(f"sqlite:///{Path(folder.name, 'history.sqlite')}")
         history = cls(connect(address, durable=False), folder)
         with _closed_on_error(history):
-            with history.writing() as connection:
-                metadata.create_all(connection)
-            history._write_ahead()
+            history._prepare()
         return history
 
     def dry_copy(self, map_name: str) -> History:
@@ -306,34 +307,22 @@ class History:
     ) -> None:
         self.close()
 
-    @property
-    def _file(self) -> Path | None:
-        return file_of(self._engine.url)
-
     def _prepare(self) -> None:
         """Makes the tables, if there are none."""
-        if self._file is not None:
+        file = file_of(self._engine.url)
+        if file is not None:
             with as_history_errors(self.place):
-                self._file.parent.mkdir(parents=True, exist_ok=True)
+                file.parent.mkdir(parents=True, exist_ok=True)
         if self._revision() != REVISION:
             with self.writing() as connection:
                 make_tables(connection, self.place)
-        self._write_ahead()
+        if file is not None:
+            with as_history_errors(self.place):
+                write_ahead(self._engine)
 
     def _revision(self) -> str | None:
         with self.reading() as connection:
             return revision_of(connection)
-
-    def _write_ahead(self) -> None:
-        if self.dialect == "sqlite":
-            with as_history_errors(self.place):
-                write_ahead(self._engine)
-
-    def _expect_present_revision(self) -> None:
-        revision = self._revision()
-        if revision is None:
-            raise no_history(self.place)
-        expect_present_revision(revision, self.place)
 
 
 @contextmanager

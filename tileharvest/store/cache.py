@@ -35,8 +35,8 @@ class DiskCache:
         self._folder = folder
         self._most = most_bytes
         self._lock = threading.Lock()
-        self._kept: int | None = None
-        """The bytes in the folder as far as this process knows, or None before it has counted them."""
+        self._left = 0
+        """The bytes for which there is room, as far as this process knows. It counts before it first puts."""
 
     def get(self, key: str) -> bytes | None:
         """Returns the bytes that were put under this key, or None."""
@@ -74,10 +74,9 @@ class DiskCache:
                 part.unlink(missing_ok=True)
             return
         with self._lock:
-            if self._kept is not None:
-                self._kept += size
-            if self._kept is None or self._kept > self._most:
-                self._kept = self._make_room()
+            self._left -= size
+            if self._left < 0:
+                self._left = self._most - self._make_room()
 
     def _file(self, key: str) -> Path:
         name = hashlib.sha256(key.encode()).hexdigest()

@@ -176,7 +176,10 @@ async def test_workers_of_a_map_spend_one_budget_until_none_is_left(
     assert await spend(other, 3) == (14, 600, 1.5)
     for number in (1, 3):
         await other.leave("h", f"{other.process}:{number}")
+    # The run ends with its last worker, and another map of the host makes no difference.
+    await spend(other, 2, name="another")
     assert await spend(one, 0) == (0, 0, 0)
+    assert await spend(one, 4) == (0, 0, 0)
 
 
 def program(*words: str) -> list[str]:

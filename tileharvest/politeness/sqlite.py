@@ -79,11 +79,11 @@ class SqliteThrottle(Throttle):
                 connection.execute("BEGIN IMMEDIATE")
                 row = connection.execute("SELECT state FROM hosts WHERE host = ?", (host,)).fetchone()
                 state = HostState() if row is None else msgspec.msgpack.decode(row[0], type=HostState)
-                if act == "share":
-                    for worker, (share, _) in state.shares.items():
-                        if not self._is_alive(worker):
-                            state.shares[worker] = share, -inf
                 now = self.clock()
+                if act == "share":
+                    for worker, (share, until) in state.shares.items():
+                        if until > now and not self._is_alive(worker):
+                            state.shares[worker] = share, -inf
                 answer = getattr(state, act)(now, *given)
                 kept = msgspec.msgpack.encode(state)
                 connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, kept))

@@ -48,28 +48,26 @@ end
 
 function act.share(own, of_map, of_host, lasts)
   local own_worker, own_map, own_places, is_own_busy = unpack(own)
-  local others, runs, fields = {}, false, redis.call('HGETALL', host)
+  local others, running, fields = {}, {}, redis.call('HGETALL', host)
   for place = 1, #fields, 2 do
     if string.sub(fields[place], 1, 6) == 'share:' then
       local share, ends = unpack(cmsgpack.unpack(fields[place + 1]))
       local worker, map, places, is_busy, spent = unpack(share)
-      if ends <= now then places, is_busy = 0, false end
-      runs = runs or (ends > now and map == own_map)
-      if worker ~= own_worker then
-        table.insert(others, {worker, map == own_map, places, is_busy, spent, fields[place]})
-      end
+      if ends > now then running[map] = true else places, is_busy = 0, false end
+      if worker ~= own_worker then table.insert(others, {worker, map, places, is_busy, spent, fields[place]}) end
     end
   end
   local requests, bytes, seconds = 0, 0, 0
   local in_map = {places = of_map, held = 0, workers = {own_worker}}
   local in_host = {places = of_host, held = 0, workers = {own_worker}}
   for _, other in ipairs(others) do
-    local worker, is_mate, places, is_busy, spent, field = unpack(other)
-    if is_mate and not runs then redis.call('HDEL', host, field) end
-    if is_mate and runs then
+    local worker, map, places, is_busy, spent, field = unpack(other)
+    if not running[map] then
+      redis.call('HDEL', host, field)
+    elseif map == own_map then
       requests, bytes, seconds = requests + spent[1], bytes + spent[2], math.max(seconds, spent[3])
     end
-    for _, group in ipairs(is_mate and {in_map, in_host} or {in_host}) do
+    for _, group in ipairs(map == own_map and {in_map, in_host} or {in_host}) do
       group.held = group.held + places
       if is_busy then table.insert(group.workers, worker) end
     end

@@ -106,8 +106,9 @@ class HostState(msgspec.Struct):
         what they were given last until they ask again, or are gone. So all together never have more than
         there are.
         """
-        if not any(one.map == own.map and until > now for one, until in self.shares.values()):
-            self.shares = {name: held for name, held in self.shares.items() if held[0].map != own.map}
+        # The run of a map ends with its last worker.
+        running = {one.map for one, until in self.shares.values() if until > now}
+        self.shares = {name: held for name, held in self.shares.items() if held[0].map in running}
         others = [held for name, held in self.shares.items() if name != own.worker]
         alive = [one for one, until in others if until > now]
         parts = []

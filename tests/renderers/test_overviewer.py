@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from tests.renderers.sites import PAGE, WrittenSite
-from tileharvest.errors import ExitStatus, SiteError
+from tileharvest.errors import ConfigurationError, ExitStatus, SiteError
 from tileharvest.renderers.overviewer import parse_config, projection_of
 from tileharvest.tiles.grid import Tile
 
@@ -102,8 +102,10 @@ def test_text_that_is_no_configuration_is_refused_with_what_it_is(text, message)
 
 @pytest.mark.parametrize(("layers", "kept"), [((), ["day"]), (("caves", "day"), ["caves", "day"])])
 def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(layers, kept):
-    site = WrittenSite({"overviewerConfig.js": MINIMAL}).probed("overviewer", layers=layers)
-    assert [layer.name for layer in site.layers] == kept
+    site = WrittenSite({"overviewerConfig.js": MINIMAL})
+    assert [layer.name for layer in site.probed("overviewer", layers=layers).layers] == kept
+    with pytest.raises(ConfigurationError, match="no layer 'night'; it has: day, ores, caves"):
+        site.probed("overviewer", layers=("night",))
 
 
 @pytest.mark.parametrize("north", range(4))

@@ -10,13 +10,11 @@ import pytest
 
 from tests.renderers.sites import LEFT_OVER, PAGE, PAGES, VERSIONS, PublishedSite, of_map
 from tests.servers.minedmap import example, published_as_minedmap
-from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.verdict import Answer
-from tileharvest.tiles.versions import Validator
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
@@ -119,21 +117,6 @@ def test_a_walk_comes_to_every_tile_whose_parents_are_published(drawn: Drawn) ->
             return tile.zoom == layer.pyramid.first or (above in tiles and is_reached(above))
 
         assert {tile for tile in tiles if is_reached(tile)} <= seen
-
-
-def test_named_layers_are_kept_and_no_others(drawn: Drawn) -> None:
-    last = drawn.layers[-1]
-    assert drawn.site.probed(drawn.name, layers=(last.name,)).layers == (last,)
-    with pytest.raises(ConfigurationError, match=f"no layer 'none such'; it has: .*{re.escape(last.name)}"):
-        drawn.site.probed(drawn.name, layers=("none such",))
-
-
-def test_a_plain_file_servers_answer_is_taken_as_it_is(drawn: Drawn) -> None:
-    validator = Validator('"5f-2a0"', "Wed, 21 Oct 2015 07:28:00 GMT")
-    for tile in list(drawn.tiles(drawn.layers[0]))[:3]:
-        there, fetched = Answer(200, validator, 672), Answer(200, validator, 3, b"abc")
-        for answer in (there, fetched, Answer(404), Answer(503)):
-            assert drawn.renderer.understood(answer, tile) == answer
 
 
 @pytest.mark.parametrize("name", PAGES)

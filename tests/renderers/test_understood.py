@@ -37,6 +37,8 @@ REGIONS: Final = [
     (Answer(503, NOTHING, 0), None),
 ]
 ANSWERS: Final = {
+    # A plain file server's answers are taken as they are.
+    "overviewer": [(answer, None) for answer in (Answer(200, THERE, 672), Answer(404), Answer(503))],
     "squaremap": REGIONS,
     "pl3xmap": REGIONS,
     "bluemap": [(Answer(204), MISSING), *((Answer(status), None) for status in (200, 304, 404, 500))],

@@ -205,24 +205,21 @@ def test_pruned_harvests_find_what_full_ones_do_where_the_law_holds(depth, days,
 
 
 @MANY
-@given(depths, st.lists(st.tuples(changes, st.booleans()), max_size=7), wishes, seeds)
-def test_a_full_walk_finds_all_that_was_missed_while_the_law_was_broken(depth, days, wish, seed):
+@given(
+    depths,
+    st.lists(st.tuples(changes, st.booleans()), max_size=7),
+    wishes,
+    seeds,
+    st.sampled_from([0.0, 1.0]),
+)
+def test_a_full_walk_or_an_audit_of_everything_finds_what_was_missed_where_the_law_was_broken(
+    depth, days, wish, seed, share
+):
     site, history = built(depth, seed), History()
     for day, (leaves, is_lawful) in enumerate([({}, True), *days]):
         site.now += 24 * HOUR
         site.publish(leaves, is_lawful=is_lawful)
-        if not harvested(history, site, day, wish=wish):
+        if not harvested(history, site, day, wish=wish, share=share) or share:
             assert history.present == shown(site)
     assert not harvested(history, site, len(days) + 8, wish=wish)
     assert history.present == shown(site)
-
-
-@MANY
-@given(depths, st.lists(st.tuples(changes, st.booleans()), max_size=7), wishes, seeds)
-def test_an_audit_of_everything_finds_what_breaks_the_law_in_the_same_harvest(depth, days, wish, seed):
-    site, history = built(depth, seed), History()
-    for day, (leaves, is_lawful) in enumerate([({}, True), *days]):
-        site.now += 24 * HOUR
-        site.publish(leaves, is_lawful=is_lawful)
-        harvested(history, site, day, wish=wish, share=1.0)
-        assert history.present == shown(site)

@@ -14,7 +14,6 @@ _UNITS: Final = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _TOO_MUCH: Final = 10**18
 """The bytes from which on a size is a typing mistake: a million TB. Databases take no more than 64 bits."""
 
-
 PARTS: Final = ("requests", "bytes", "seconds")
 """The parts of a budget, as people write them."""
 OF_DAY: Final = "daily budget"
@@ -65,10 +64,8 @@ def amount_in_words(number: float, part: str) -> str:
 
 
 def parse_size(text: str | int) -> int:
-    """Returns the bytes of `2 GB`, `500 MB` or a plain number.
-
-    Units are powers of 1000. Raises ValueError for a text that is not a size, and for 10**18 bytes or more.
-    """
+    """Returns the bytes of `2 GB`, `500 MB` or a plain number. Units are powers of 1000. Raises ValueError
+    for a text that is not a size, and for 10**18 bytes or more."""
     found = _SIZE.fullmatch(str(text))
     if found is None or float(found[1]) * _UNITS[found[2] or "B"] >= _TOO_MUCH:
         raise ValueError(f"'{text}' is not a size: write for example \"500 MB\"")

@@ -36,10 +36,8 @@ _Content: TypeAlias = (
 
 
 def load_hosts(file: Path) -> dict[str, HostEntry]:
-    """Returns the entries of the file's table `[hosts]`, by the host's name, and none without a file.
-
-    Raises ConfigurationError as `load_maps` does.
-    """
+    """Returns the entries of the file's table `[hosts]`, by the host's name, and none without a file. Raises
+    ConfigurationError as `load_maps` does."""
     return dict(_read(file, stamp)[1]) if (stamp := stamp_of(file)) else {}
 
 
@@ -58,11 +56,8 @@ def maps_if_any(file: Path) -> dict[str, MapDescription]:
 
 
 def maps_at(file: Path, host: str) -> list[MapDescription]:
-    """Returns the maps whose pages are at this host, and none without a file. Raises ConfigurationError as
-    `load_maps` does.
-
-    After the first call the cost does not depend on the number of maps.
-    """
+    """Returns the maps whose pages are at this host, and none without a file. After the first call the cost
+    does not depend on the number of maps. Raises ConfigurationError as `load_maps` does."""
     return list(_read(file, stamp)[2].get(host, ())) if (stamp := stamp_of(file)) else []
 
 
@@ -118,10 +113,8 @@ def _read(file: Path, _: _Stamp) -> _Content:
 
 
 def find_map(file: Path, name: str) -> MapDescription:
-    """Returns the map of that name.
-
-    Raises ConfigurationError as `load_maps` does, and for an unknown name. It then names the known maps.
-    """
+    """Returns the map of that name. Raises ConfigurationError as `load_maps` does, and for an unknown name,
+    with the known ones."""
     maps = load_maps(file)
     if name not in maps:
         hint = nearest(name, maps, f"it has: {', '.join(maps) or 'none yet'}")
@@ -141,10 +134,8 @@ def check_map_name(name: str) -> None:
 
 
 def checked_entry(file: Path, name: str, entry: dict[str, Any]) -> MapDescription:
-    """Returns the description of an entry that is not in the file yet.
-
-    Raises ConfigurationError for a wrong entry, and when the file has a map of that name already.
-    """
+    """Returns the description of an entry that is not in the file yet. Raises ConfigurationError for a wrong
+    entry, and if the file has a map of that name already."""
     check_map_name(name)
     if name in maps_if_any(file):
         raise ConfigurationError(f"{file} has a map '{name}' already; nothing was changed: take another name")
@@ -172,10 +163,8 @@ def with_entry(text: str, lines: Sequence[str]) -> str:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Replaces the file. A kill leaves either the old file or the new one.
-
-    Raises ConfigurationError if the file cannot be written.
-    """
+    """Replaces the file. A kill leaves either the old file or the new one. Raises ConfigurationError if the
+    file cannot be written."""
     part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

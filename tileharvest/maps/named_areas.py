@@ -60,18 +60,14 @@ class NamedArea(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 def load_areas(file: Path) -> dict[str, list[NamedArea]]:
-    """Returns the areas of each map, in the file's order. Without a file there are none.
-
-    Raises ConfigurationError, which names the mistake.
-    """
+    """Returns the areas of each map, in the file's order, and none without a file. Raises
+    ConfigurationError, which names the mistake."""
     return _parsed(file, _text(file))
 
 
 def add_area(file: Path, map_name: str, area: NamedArea) -> None:
-    """Adds an area to the file. The rest of the file stays as it is, comments included.
-
-    Raises ConfigurationError if the map already has an area of that name.
-    """
+    """Adds an area to the file. The rest of the file stays as it is, comments included. Raises
+    ConfigurationError if the map already has an area of that name."""
     text = _text(file)
     areas = _parsed(file, text)
     of_map = areas.setdefault(map_name, [])
@@ -88,11 +84,8 @@ def add_area(file: Path, map_name: str, area: NamedArea) -> None:
 
 
 def remove_area(file: Path, map_name: str, name: str) -> None:
-    """Removes an area from the file, which is written anew.
-
-    Raises ConfigurationError if the map has no area of that name, and if a person has changed the file, who
-    may have written comments.
-    """
+    """Removes an area from the file, which is written anew. Raises ConfigurationError if the map has no area
+    of that name, and if a person has changed the file, who may have written comments."""
     text = _text(file)
     areas = _parsed(file, text)
     of_map = areas.get(map_name, [])

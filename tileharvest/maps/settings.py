@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 
 def setting(settings: BaseSettings, name: str) -> Any:
-    """Returns the value of one of our settings.
-
-    If the project does not have it, because it only uses our scheduler, the value of
-    `tileharvest/settings.py` counts. The addresses of Redis are read elsewhere.
-    """
+    """Returns the value of one of our settings. If the project does not have it, because it only uses our
+    scheduler, the value of `tileharvest/settings.py` counts. The addresses of Redis are read elsewhere."""
     # Loaded here, because that module reads the environment, which a project's own settings may change first.
     from tileharvest import settings as defaults  # noqa: PLC0415
 
@@ -66,19 +63,15 @@ def _from_project(path: str) -> Path:
 
 @lru_cache(maxsize=1)
 def _project_folder(present: Path) -> Path:
-    """Returns the folder of `scrapy.cfg`, or else the present folder.
-
-    Cached, because the search takes a dozen system calls, and a harvest asks many times.
-    """
+    """Returns the folder of `scrapy.cfg`, or else the present folder. Cached, because the search takes a
+    dozen system calls, and a harvest asks many times."""
     configuration = closest_scrapy_cfg()
     return Path(configuration).parent if configuration else present
 
 
 def switch(arguments: Mapping[str, str], name: str, meaning: str) -> bool:
-    """Returns whether a spider's argument is 1. Raises ConfigurationError unless it is 0, 1 or missing.
-
-    `meaning` ends the message, which says: write -a NAME=1 for MEANING.
-    """
+    """Returns whether a spider's argument is 1. Raises ConfigurationError unless it is 0, 1 or missing, and
+    says: write -a NAME=1 for MEANING."""
     value = arguments.get(name, "0")
     if value not in ("0", "1"):
         raise ConfigurationError(f"-a {name}={value} cannot be: write -a {name}=1 for {meaning}")

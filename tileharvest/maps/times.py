@@ -42,19 +42,14 @@ class Interval:
 
     @property
     def segment(self) -> str:
-        """The name of segments of this length, in the form of the setting SEGMENT.
-
-        Segments of one day have the name of the default, `day`, so that a map keeps its history.
-        """
+        """The name of segments of this length, in the form of the setting SEGMENT. That of one day is the
+        default, `day`."""
         return "day" if str(self) == "1d" else f"every:{self}"
 
     @property
     def repeats(self) -> timedelta | None:
-        """The time between two beginnings within a day, or None for whole days.
-
-        Raises ValueError for hours that neither divide a day nor add up to whole days. Their beginnings would
-        be at another time each day.
-        """
+        """The time between two beginnings within a day, or None for whole days. Raises ValueError for hours
+        that neither divide a day nor add up to whole days."""
         hours = self.length // timedelta(hours=1)
         if hours % 24 == 0:
             return None
@@ -103,11 +98,8 @@ class QuietHours:
             raise ValueError(f"'{text}' are not hours ({error}): write for example 18:00-23:00") from None
 
     def until(self, moment: datetime) -> datetime | None:
-        """Returns the end of these quiet hours if they hold at this moment, or else None.
-
-        The end is in the moment's time zone, by the clocks on the wall. If these are put back in between, the
-        quiet hours last an hour longer.
-        """
+        """Returns the end of these quiet hours if they hold at this moment, or else None. It is in the
+        moment's time zone. If the clocks are put back in between, the quiet hours last an hour longer."""
         now = moment.timetz().replace(tzinfo=None)
         if self.begin < self.end:
             if not self.begin <= now < self.end:
@@ -135,10 +127,8 @@ def is_whole_day(hours: Iterable[QuietHours]) -> bool:
 
 
 def quiet_until(hours: Iterable[QuietHours], moment: datetime) -> datetime | None:
-    """Returns the end of the quiet hours that hold at this moment, and of those that follow without a break.
-
-    Returns None if no quiet hours hold.
-    """
+    """Returns the end of the quiet hours that hold at this moment, and of those that follow without a break,
+    or None if none hold."""
     several, end = tuple(hours), None
     while True:
         ends = [found for one in several if (found := one.until(end or moment)) is not None]

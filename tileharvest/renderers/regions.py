@@ -117,11 +117,8 @@ class Squaremap(Renderer):
         return await super().probe(description, fetch_whole)
 
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
-        """Returns the layers of all worlds, or at least those that the map keeps.
-
-        It asks only for the settings of worlds of which the map keeps a layer. A world without settings of
-        its own is left out.
-        """
+        """Returns the layers of all worlds, or at least those that the map keeps, for the settings of which
+        alone it asks. A world without settings of its own is left out."""
         settings = converted(read_json(found.body), _Settings)
         said = settings.worlds if self.step > 0 else settings.world_settings
         if said is None:
@@ -154,12 +151,9 @@ class Squaremap(Renderer):
         return f"{layer.addresses.folder}/markers.json"
 
     def understood(self, answer: Answer, tile: Tile) -> Answer:
-        """Returns 404 for a tile that the renderer's own server lacks, and any other answer as it is.
-
-        For a missing image that server answers 200 with an empty body and without an ETag
-        (`IntegratedServer.java` of squaremap, `HttpdServer.java` of Pl3xMap). An image that is there has an
-        ETag, even an empty image.
-        """
+        """Returns 404 for a tile that the renderer's own server lacks. It answers 200 with an empty body and
+        without an ETag (`IntegratedServer.java` of squaremap, `HttpdServer.java` of Pl3xMap). An image that
+        is there has an ETag, even an empty one."""
         is_missing = answer.status == 200 and answer.length == 0 and answer.validator.etag is None
         return Answer(404) if is_missing else answer
 

@@ -138,11 +138,8 @@ class Unmined(Renderer):
         return PROPERTIES_FILE in page
 
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> list[Layer]:
-        """Returns the one layer of the site.
-
-        That costs a further request for each zoom above 0 that is drawn, and one more if `maxZoom` names a
-        deeper zoom than is drawn.
-        """
+        """Returns the one layer of the site. It costs a further request for each zoom above 0 that is drawn,
+        and one more if `maxZoom` names a deeper zoom than is drawn."""
         start = found.text.find(_PROPERTIES)
         if start < 0:
             raise not_found(f"{found.url} does not set {_PROPERTIES}")
@@ -158,10 +155,8 @@ class Unmined(Renderer):
 
 
 def parse_regions(text: str, url: str) -> frozenset[Place]:
-    """Returns column and row of each drawn region. A region is 512 blocks wide.
-
-    Raises SiteError for a damaged file, and for one without a region.
-    """
+    """Returns column and row of each drawn region. A region is 512 blocks wide. Raises SiteError for a
+    damaged file, and for one without a region."""
     match = _REGIONS.search(text)
     if match is None:
         raise SiteError(f"{url} does not set UnminedRegions: is this a map of uNmINeD?")

@@ -71,10 +71,9 @@ class Xyz(Renderer):
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the site with its only layer, which is named by its deepest zoom, such as `zoom7`.
 
-        That zoom is zoom 0 of the grid, and the names of tiles follow from it. With another deepest zoom all
-        names would differ, so that is another layer. A template alone costs no request.
-
-        Raises ConfigurationError if nobody says how far the tiles reach, and if the tiles are not images.
+        That zoom is zoom 0 of the grid. With another deepest zoom all names of tiles would differ, so that is
+        another layer. A template alone costs no request. Raises ConfigurationError if nobody says how far the
+        tiles reach, and if the tiles are not images.
         """
         if is_template(description.url):
             said = _TileJson([description.url])
@@ -109,11 +108,6 @@ async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
     return replace(said, tiles=[template.replace("{y}", "{-y}") if said.scheme == "tms" else template])
 
 
-def _is_doubled(template: Template) -> bool:
-    """Returns whether the addresses say that the tiles are for screens of twice the density."""
-    return "@2x" in template.form
-
-
 def _layer(description: MapDescription, said: _TileJson, template: Template) -> Layer:
     canvas = description.canvas or (KNOWN.get(description.host) if template.is_flat else None)
     coarsest, deepest = _zooms(description, said, canvas)
@@ -126,7 +120,9 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
         )
     extension = {"jpeg": "jpg"}.get(ending, ending)
     told = said.tile_size if canvas is None else canvas.tile
-    side = 2 * _TILE_SIDE if _is_doubled(template) else told or _TILE_SIDE
+    # Tiles for screens of twice the density.
+    is_doubled = "@2x" in template.form
+    side = 2 * _TILE_SIDE if is_doubled else told or _TILE_SIDE
     projection = None if isinstance(description.bounds, TileBounds) else mercator(deepest)
     if canvas is not None and not canvas.earth:
         # A pixel counts as a block.
@@ -139,7 +135,7 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
             image_extension=extension if extension in EXTENSIONS else "png",
             addresses=TemplateAddresses(template, pyramid.depth, deepest),
             tile_size=(side, side),
-            tells_size=told is not None or _is_doubled(template),
+            tells_size=told is not None or is_doubled,
             world=said.name,
             projection=projection,
         )
@@ -148,10 +144,8 @@ def _layer(description: MapDescription, said: _TileJson, template: Template) -> 
 
 
 def _check_start(description: MapDescription, pyramid: Pyramid, deepest: int) -> None:
-    """Raises ConfigurationError if a walk would begin with too many tiles.
-
-    Zones that lie outside of the layer are not judged here.
-    """
+    """Raises ConfigurationError if a walk would begin with too many tiles. Zones outside of the layer are not
+    judged here."""
     try:
         walk = Walk(pyramid, description.zooms, description.zones)
     except ValueError:

@@ -6,8 +6,8 @@ import re
 from argparse import ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.commands.project_command import ProjectCommand, ask_site, switch, value
-from tileharvest.commands.terminal import say, write_error, write_json, write_line
+from tileharvest.commands.project_command import Answer, ProjectCommand, ask_site, switch, value
+from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, program
 from tileharvest.maps.maps_file import add_map, checked_entry
 from tileharvest.maps.settings import maps_file, setting
@@ -85,29 +85,32 @@ class Command(ProjectCommand):
         self._entry = {key: value for key, value in entry.items() if value is not None}
         self._description = checked_entry(maps_file(self.settings), opts.name, self._entry)
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
+        from tileharvest.renderers.registry import renderer_named
+
         name, file = opts.name, maps_file(self.settings)
         site, forbidden = self._probed()
         add_map(file, name, {"url": opts.url, "renderer": site.renderer} | self._entry)
-        if opts.json:
-            write_json(_plain(name, site) | {"forbidden": forbidden})
-        else:
-            _write(name, str(file), site)
+        title = renderer_named(site.renderer).title
+        lines = [
+            f"added map '{name}' to {file}: a map of {title}",
+            *(f"  layer {one.name}: depth {one.depth}, {one.image_extension}" for one in site.layers),
+            *(f"  {note}" for note in site.notes),
+        ]
         for line in site.refused:
             write_error(f"{line}; map '{name}' was added with its other layers")
             self.exitcode = ExitStatus.UNREACHABLE
         if forbidden is not None:
             say(f"until the owner allows it, a harvest ends before its first tile: {forbidden}")
-        elif not opts.json:
-            write_line(
-                f"next: {program()} plan {name} says what a harvest will cost, and {program()} harvest {name}"
-                " makes it"
-            )
+        else:
+            harvest = f"{program()} harvest {name} makes it"
+            lines.append(f"next: {program()} plan {name} says what a harvest will cost, and {harvest}")
         if opts.contact is None and not setting(self.settings, "CONTACT"):
             say(
                 f"next: add contact = \"{_EXAMPLE}\" to map '{name}' in {file}: who finds your address in the"
                 " User-Agent can write to you instead of shutting you out"
             )
+        return _plain(name, site) | {"forbidden": forbidden}, lines
 
     def _probed(self) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
@@ -142,13 +145,3 @@ def _plain(name: str, site: Site) -> dict[str, Any]:
         "refused": list(site.refused),
         "layers": layers,
     }
-
-
-def _write(name: str, file: str, site: Site) -> None:
-    from tileharvest.renderers.registry import renderer_named
-
-    write_line(f"added map '{name}' to {file}: a map of {renderer_named(site.renderer).title}")
-    for layer in site.layers:
-        write_line(f"  layer {layer.name}: depth {layer.depth}, {layer.image_extension}")
-    for note in site.notes:
-        write_line(f"  {note}")

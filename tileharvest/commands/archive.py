@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileharvest.commands.export_command import DAY, FILE, PLACE, ExportCommand
-from tileharvest.commands.project_command import value
+from tileharvest.commands.project_command import Answer, value
 from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -26,7 +26,7 @@ class Command(ExportCommand):
     examples = ("my-server today.pmtiles", "my-server deep.zip --zooms=-3..0")
     options = {**PLACE, **DAY, **FILE, "--zooms": value("such as -5..0 (default: all)")}
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.archive import write_archive
         from tileharvest.store.settings import open_store
 
@@ -37,7 +37,7 @@ class Command(ExportCommand):
                 done = write_archive(excerpt, path, opts.zooms, store, watch, opts.max_bytes)
         whose = {"map": opts.name, "layer": excerpt.layer.name, "day": excerpt.last.isoformat()}
         result = {**whose, "file": str(path), **asdict(done)}
-        self.report(opts, result, _in_words(path, done), done.missing)
+        return self.report(result, done.missing, _in_words(path, done))
 
 
 def _in_words(path: Path, done: Archived) -> str:

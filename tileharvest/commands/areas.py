@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.commands.project_command import ProjectCommand, value
-from tileharvest.commands.terminal import say, write_answer, write_rows
+from tileharvest.commands.project_command import Answer, ProjectCommand, value
+from tileharvest.commands.terminal import say, table_of
 from tileharvest.errors import ConfigurationError, counted, program
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
@@ -45,13 +45,12 @@ class Command(ProjectCommand):
             case _:
                 raise self.wrong_usage()
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         name, file = opts.name, areas_file(self.settings)
         if opts.word[:1] == ["remove"]:
             remove_area(file, name, opts.word[1])
             removed = f"area '{opts.word[1]}' of map '{name}' is removed; the history keeps all of it"
-            write_answer({"map": name, "removed": opts.word[1]}, removed, as_json=opts.json)
-            return
+            return {"map": name, "removed": opts.word[1]}, [removed]
         from tileharvest.history.outlines import map_outline
         from tileharvest.history.settings import open_history_for_reading
 
@@ -59,8 +58,7 @@ class Command(ProjectCommand):
             outline = map_outline(history, name)
             if not opts.word:
                 rows = [_row(history, outline, area) for area in load_areas(file).get(name, [])]
-                _write(name, rows, as_json=opts.json)
-                return
+                return rows, _table(name, rows)
             area = _parsed(outline, opts.word[1], opts.word[2:], opts.layer)
             row = _row(history, outline, area)
         if row["fault"]:
@@ -70,7 +68,7 @@ class Command(ProjectCommand):
         if row["last_change"]:
             changed = f"last changed on {row['last_change']}"
         tiles = f"{counted(row['tiles'], 'tile')} of layer '{row['layer']}'"
-        write_answer(row, f"area '{area.name}' of map '{name}': {tiles}, {changed}", as_json=opts.json)
+        return row, [f"area '{area.name}' of map '{name}': {tiles}, {changed}"]
 
 
 def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | None) -> NamedArea:
@@ -114,7 +112,7 @@ def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, An
     }
 
 
-def _write(map_name: str, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+def _table(map_name: str, rows: list[dict[str, Any]]) -> list[str]:
     columns = {
         "area": "name",
         "layer": "layer",
@@ -124,7 +122,7 @@ def _write(map_name: str, rows: list[dict[str, Any]], *, as_json: bool) -> None:
         "last change": "last_change",
     }
     nothing = f"map '{map_name}' has no area yet: {program()} areas {map_name} add AREA X,Z X,Z"
-    write_rows(rows, columns, as_json=as_json, otherwise=nothing)
     for row in rows:
         if row["fault"]:
             say(f"warning: area '{row['name']}' of map '{map_name}' shows no change: {row['fault']}")
+    return table_of(rows, columns, nothing)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.commands.project_command import ProjectCommand, switch
+from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import QueueOwner
-from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.commands.terminal import table, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import pushed
@@ -51,7 +51,7 @@ class Command(ProjectCommand):
                 " done"
             )
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.harvest.inventory import Inventory
         from tileharvest.history.settings import open_history_for_reading
         from tileharvest.store.settings import open_store
@@ -84,11 +84,7 @@ class Command(ProjectCommand):
             asked = _asked_anew(settings, found)
             result["asked"] = [one.image.file_name for one in asked]
             lines += _mended(asked, found)
-        if opts.json:
-            write_json(result)
-        else:
-            for line in lines:
-                write_line(line)
+        return result, lines
 
 
 def _cleaned(settings: BaseSettings, found: Inventory) -> int:
@@ -167,8 +163,8 @@ def _plain(named: RecordedVersion, why: str) -> dict[str, Any]:
 def _write(found: Inventory, rows: Sequence[dict[str, Any]], opts: Namespace) -> None:
     if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
-        write_table(columns, [list(row.values()) for row in rows[:_SHOWN]])
-        write_line("")
+        for line in [*table(columns, [list(row.values()) for row in rows[:_SHOWN]]), ""]:
+            write_line(line)
     missing = f"{len(rows):,} of them are missing or damaged" if rows else "all are there"
     write_line(f"the history names {counted(found.images, 'image')}: {missing}")
     if rows and not opts.mend:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.commands.export_command import BLANK, FILE, PICTURE, PLACE, ZOOM, ExportCommand
-from tileharvest.commands.terminal import say, write_line
+from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
+    from tileharvest.commands.project_command import Answer
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.store.port import TileStore
 
@@ -28,7 +29,7 @@ class Command(ExportCommand):
     examples = ("my-server 2026-11-01 2026-12-01", "my-server 2026-11-01 2026-12-01 new.png new.csv")
     options = PLACE | ZOOM | PICTURE | FILE
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.difference import LISTS, all_differences, write_difference, write_list
         from tileharvest.export.mosaic import format_of
         from tileharvest.store.settings import open_store
@@ -67,10 +68,8 @@ class Command(ExportCommand):
         words = f"{excerpt.in_words()}: {found or 'no tile is another one'}"
         days = {"first": excerpt.first.isoformat(), "last": excerpt.last.isoformat()}
         result = {"map": opts.name, "layer": excerpt.layer.name, **days, **counts, **pixels, "files": files}
-        self.report(opts, result, words, sum(file.get("damaged", 0) for file in files))
-        if not opts.json:
-            for file in files:
-                write_line(f"{file['file']}: {bytes_in_words(file['bytes'])}")
+        sizes = (f"{file['file']}: {bytes_in_words(file['bytes'])}" for file in files)
+        return self.report(result, sum(file.get("damaged", 0) for file in files), words, *sizes)
 
     def _pixels(self, excerpt: Excerpt, store: TileStore) -> dict[str, Any]:
         """Returns the changed pixels of a canvas for programs."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tileharvest.commands.progress import ProgressLine
-from tileharvest.commands.project_command import ProjectCommand, value
+from tileharvest.commands.project_command import Answer, ProjectCommand, value
 from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say, stopped_by_signals, write_answer
+from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.maps.budgets import parse_size
 from tileharvest.maps.named_areas import load_areas
@@ -105,12 +105,12 @@ class ExportCommand(ProjectCommand):
         if not opts.json:
             say(what)
 
-    def report(self, opts: Namespace, result: dict[str, Any], words: str, unreadable: int) -> None:
-        """Writes what was made. If images could not be read, the exit status says so, too."""
+    def report(self, result: dict[str, Any], unreadable: int, words: str, *more: str) -> Answer:
+        """Returns what was made. If images could not be read, the exit status says so, too."""
         if unreadable:
             words += f"; {counted(unreadable, 'image')} cannot be read: see {program()} check-store"
             self.exitcode = ExitStatus.FAILED_TILES
-        write_answer(result, words, as_json=opts.json)
+        return result, [words, *more]
 
     def picture_of(
         self, opts: Namespace, excerpt: Excerpt, path: Path

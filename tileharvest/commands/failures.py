@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.commands.project_command import ProjectCommand, switch
+from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import ask_history, queue_owner
-from tileharvest.commands.terminal import first_of, write_line, write_rows
+from tileharvest.commands.terminal import first_of, table_of
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.politeness.robots import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
@@ -39,7 +39,7 @@ class Command(ProjectCommand):
         if opts.retry and opts.clear:
             raise ConfigurationError("--retry puts them back, --clear forgets them: leave one of them out")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.history.settings import open_history
         from tileharvest.history.summaries import failed_tiles, forget_failures
 
@@ -50,8 +50,8 @@ class Command(ProjectCommand):
         number = len(tiles) + len(failures)
         nothing = f"no request of {owner.in_words} has failed"
         if not (opts.retry or opts.clear):
-            _write([*map(_plain_tile, tiles), *map(_plain, failures)], nothing, as_json=opts.json)
-            return
+            rows = [*map(_plain_tile, tiles), *map(_plain, failures)]
+            return rows, _table(rows, nothing)
         if tiles and opts.retry:
             owner.push([pushed(tile_order(owner, one.layer, one.tile, 1)) for one in tiles])
         if failures:
@@ -63,10 +63,11 @@ class Command(ProjectCommand):
         done = f"put back: a running {owner.run} asks again, or else the next one"
         if opts.clear:
             done = "forgotten"
-        write_line(f"{counted(number, 'request')} of {owner.in_words} {done}" if number else nothing)
+        words = f"{counted(number, 'request')} of {owner.in_words} {done}" if number else nothing
+        return {owner.kind: owner.name, "requests": number}, [words]
 
 
-def _write(rows: Sequence[dict[str, Any]], nothing: str, *, as_json: bool) -> None:
+def _table(rows: Sequence[dict[str, Any]], nothing: str) -> list[str]:
     columns = {
         "tile": "tile",
         "address": "url",
@@ -75,13 +76,14 @@ def _write(rows: Sequence[dict[str, Any]], nothing: str, *, as_json: bool) -> No
         "failed (UTC)": lambda row: row["failed"][:16].replace("T", " "),
         "last error": "reason",
     }
-    write_rows(rows, columns, as_json=as_json, otherwise=nothing)
+    lines = table_of(rows, columns, nothing)
     lasting = [row["tile"] for row in rows if row["attempts"] and row["harvests"] >= _MANY]
-    if lasting and not as_json:
-        write_line(
+    if lasting:
+        lines.append(
             f"{counted(len(lasting), 'tile')} failed in {_MANY} harvests or more: {first_of(lasting)}; what"
             " was known is kept; if it fails in a browser too, tell the map's owner"
         )
+    return lines
 
 
 def _plain_tile(failed: FailedTile) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tileharvest.commands.export_command import (
     quality_of,
     zoom_of,
 )
-from tileharvest.commands.project_command import value
+from tileharvest.commands.project_command import Answer, value
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -52,7 +52,7 @@ class Command(ExportCommand):
                 f"--pace {opts.pace:g} cannot be: a frame is shown for 0.05 to 60 seconds"
             )
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.film import FilmStyle, film_of, size_of, usual_ending, write_film
         from tileharvest.store.settings import open_store
 
@@ -75,4 +75,4 @@ class Command(ExportCommand):
         frames = counted(len(film.moments), "frame")
         words = f"{path}: {frames}, {film.seconds:,.0f} s, {bytes_in_words(written)}"
         result = {**film.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
-        self.report(opts, result, words, damaged)
+        return self.report(result, damaged, words)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from tileharvest.commands.project_command import ProjectCommand
-from tileharvest.commands.terminal import write_rows
+from tileharvest.commands.project_command import Answer, ProjectCommand
+from tileharvest.commands.terminal import table_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import FOR_PEOPLE
 from tileharvest.tiles.outcomes import Outcome
@@ -21,7 +21,7 @@ class Command(ProjectCommand):
     )
     examples = ("my-server", "my-server --json")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.history.settings import open_history_for_reading
         from tileharvest.history.summaries import harvest_summaries
 
@@ -32,7 +32,7 @@ class Command(ProjectCommand):
             for one in summaries
         ]
         nothing = f"map '{opts.name}' was not harvested yet"
-        write_rows(rows, COLUMNS, as_json=opts.json, otherwise=nothing, spare=2)
+        return rows, table_of(rows, COLUMNS, nothing, spare=2)
 
 
 def _sum_of(row: Mapping[str, Any], words: str) -> str:

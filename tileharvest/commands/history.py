@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any, Final
 
-from tileharvest.commands.project_command import ProjectCommand
-from tileharvest.commands.terminal import write_rows
+from tileharvest.commands.project_command import Answer, ProjectCommand
+from tileharvest.commands.terminal import table_of
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile
@@ -33,7 +33,7 @@ class Command(ProjectCommand):
     )
     examples = ("my-server", "my-server -3_-440_216")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         layer, tile = parse_tile(opts.tile) if opts.tile else (None, None)
         from tileharvest.history.recorded_versions import tile_versions
         from tileharvest.history.settings import open_history_for_reading
@@ -41,7 +41,8 @@ class Command(ProjectCommand):
         with open_history_for_reading(self.settings) as history:
             recorded = tile_versions(history, opts.name, layer, tile)
         nothing = f"the history of map '{opts.name}' has no version of {opts.tile or 'it'}"
-        write_rows([_plain(one) for one in recorded], _COLUMNS, as_json=opts.json, otherwise=nothing, spare=2)
+        rows = [_plain(one) for one in recorded]
+        return rows, table_of(rows, _COLUMNS, nothing, spare=2)
 
 
 def parse_tile(text: str) -> tuple[str | None, Tile]:

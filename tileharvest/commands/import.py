@@ -6,15 +6,15 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.commands.progress import ProgressLine
-from tileharvest.commands.project_command import ProjectCommand, switch, value
+from tileharvest.commands.project_command import Answer, ProjectCommand, switch, value
 from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say, stopped_by_signals, write_json, write_line
+from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.maps.description import GitEntry
 from tileharvest.maps.maps_file import maps_if_any
@@ -96,7 +96,7 @@ class Command(ProjectCommand):
         "--layer": value("kedamadiff: the layer that the archive is of"),
     }
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.history.settings import open_history
         from tileharvest.store.settings import open_store
 
@@ -121,9 +121,14 @@ class Command(ProjectCommand):
             work = forms[opts.form](settings, described_map(settings, name), opts, datetime.now(UTC))
             with shown, open_history(settings) as history:
                 work(history, open_store(settings), shown)
-        _write(name, shown, as_json=opts.json)
         if shown.unread or shown.missing or shown.counts[Outcome.FAILED]:
             self.exitcode = ExitStatus.FAILED_TILES
+        days = [
+            {"day": day.isoformat(), "counts": counts_as_plain(one.counts), "left_out": one.left_out}
+            for day, one in shown.days.items()
+        ]
+        result = {"map": name, "days": days, "unread": shown.unread, "missing": shown.missing}
+        return result, _in_words(name, shown)
 
 
 def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
@@ -199,25 +204,17 @@ def _of_kedamadiff(_: BaseSettings, description: MapDescription, opts: Namespace
 _FORMS: Final = {"git": _of_git, "folder": _of_folder, "kedamadiff": _of_kedamadiff}
 
 
-def _write(name: str, shown: ImportDisplay, *, as_json: bool) -> None:
-    if as_json:
-        days = [
-            {"day": day.isoformat(), "counts": counts_as_plain(one.counts), "left_out": one.left_out}
-            for day, one in shown.days.items()
-        ]
-        write_json({"map": name, "days": days, "unread": shown.unread, "missing": shown.missing})
-        return
+def _in_words(name: str, shown: ImportDisplay) -> Iterator[str]:
     for what, number in (("day", len(shown.unread)), ("image", len(shown.missing))):
         if number:
             more = "; --json names them all" if number > _MOST_TOLD else ""
-            write_line(f"missing in the source: {counted(number, what)}{more}")
+            yield f"missing in the source: {counted(number, what)}{more}"
     if not shown.days:
         is_all = not (shown.unread or shown.missing)
-        write_line(f"map '{name}'{' has all of it already' if is_all else ''}: nothing was imported")
+        yield f"map '{name}'{' has all of it already' if is_all else ''}: nothing was imported"
         return
     when = f"{counted(len(shown.days), 'day')} imported, {min(shown.days)} to {max(shown.days)}"
-    write_line(f"{name}: {when}; {outcomes_in_words(shown.counts)}")
-    taken = sum(one.left_out for one in shown.days.values())
-    if taken:
+    yield f"{name}: {when}; {outcomes_in_words(shown.counts)}"
+    if taken := sum(one.left_out for one in shown.days.values()):
         tiles = counted(taken, "tile")
-        write_line(f"a harvest had asked the site itself on these days, and what it found stays: {tiles}")
+        yield f"a harvest had asked the site itself on these days, and what it found stays: {tiles}"

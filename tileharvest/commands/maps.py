@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.commands.due_maps import dues_of
-from tileharvest.commands.project_command import ProjectCommand, switch
-from tileharvest.commands.terminal import write_error, write_line, write_rows
+from tileharvest.commands.project_command import Answer, ProjectCommand, switch
+from tileharvest.commands.terminal import table_of, write_error
 from tileharvest.errors import program
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import all_maps
@@ -31,7 +31,7 @@ class Command(ProjectCommand):
     examples = ("", "--why")
     options = {"--why": switch("say why each map's next walk is as it is")}
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.harvest.walks import WalkRecords, next_walks
         from tileharvest.history.settings import open_history_if_any
         from tileharvest.history.summaries import map_summaries
@@ -74,12 +74,12 @@ class Command(ProjectCommand):
             "note": "note",
         }
         nothing = f"no map yet: {program()} add NAME URL"
-        write_rows(rows, columns, as_json=opts.json, otherwise=nothing, spare=4)
-        if opts.why and not opts.json:
-            for name, walk in walks.items():
-                words = dict.fromkeys(decision.in_words for decision in walk.layers.values())
-                if words:
-                    write_line(f"{name}: the next walk is {'; '.join(words)}")
+        lines = table_of(rows, columns, nothing, spare=4)
+        for name, walk in walks.items() if opts.why else ():
+            words = dict.fromkeys(decision.in_words for decision in walk.layers.values())
+            if words:
+                lines.append(f"{name}: the next walk is {'; '.join(words)}")
+        return rows, lines
 
 
 def _plain(description: MapDescription, due: Due | None, summary: MapSummary | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tileharvest.commands.export_command import (
     ExportCommand,
     quality_of,
 )
-from tileharvest.commands.project_command import value
+from tileharvest.commands.project_command import Answer, value
 from tileharvest.maps.budgets import bytes_in_words
 
 
@@ -30,7 +30,7 @@ class Command(ExportCommand):
     quality = value("of JPEG, WebP and AVIF, 1 to 100", quality_of)
     options = PLACE | ZOOM | PICTURE | DAY | FILE | {"--quality": quality}
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.mosaic import write_mosaic
         from tileharvest.store.settings import open_store
 
@@ -44,4 +44,4 @@ class Command(ExportCommand):
                 )
         size = f"{sheet.box.width:,} x {sheet.box.height:,} pixels"
         result = {**sheet.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
-        self.report(opts, result, f"{path}: {size}, {bytes_in_words(written)}", damaged)
+        return self.report(result, damaged, f"{path}: {size}, {bytes_in_words(written)}")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from datetime import datetime
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import queue_owner
-from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import program
 from tileharvest.queue.controls import pause
 
@@ -17,7 +16,7 @@ class Command(ProjectCommand):
     details = "Requests on the way finish, and no further request starts."
     examples = ("my-server", "my-server --json")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         owner = queue_owner(self.settings, opts.name)
         since = f"{datetime.now(owner.zone_info):%Y-%m-%d %H:%M:%S %Z}"
         before = owner.ask(lambda queue: pause(queue, since))
@@ -26,4 +25,4 @@ class Command(ProjectCommand):
             state = f"is paused already, since {before}"
         result = {owner.kind: owner.name, "paused": before or since, "is_running": owner.workers > 0}
         words = f"{owner.in_words} {state}; {program()} resume {owner.name} lets it go on"
-        write_answer(result, words, as_json=opts.json)
+        return result, [words]

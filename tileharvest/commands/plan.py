@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from tileharvest.commands.project_command import ProjectCommand, ask_site, switch
+from tileharvest.commands.project_command import Answer, ProjectCommand, ask_site, switch
 from tileharvest.commands.settings import ask_history
-from tileharvest.commands.terminal import write_json, write_line, write_table
+from tileharvest.commands.terminal import table
 from tileharvest.errors import SiteError, TileHarvestError, counted, duration_in_words
 from tileharvest.harvest.plan import plan_by_last
 from tileharvest.maps.budgets import bytes_in_words
@@ -58,7 +58,7 @@ class Command(ProjectCommand):
         self._description = described_map(self.settings, opts.name)
         self._rules = rules_for(self.settings, self._description)
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         description, rules = self._description, self._rules
         last = ask_history(self.settings, lambda history: _last_harvest(history, description))
         if last is not None and not opts.sample:
@@ -68,22 +68,16 @@ class Command(ProjectCommand):
                 description = msgspec.structs.replace(description, first="head")
             plan, origin, lines = self._by_sample(description, rules)
         budgets = {"run": rules.budget, "day": rules.daily_budget}
-        if opts.json:
-            least = None if plan.least is None else plan.least.as_plain()
-            plain = {"expected": plan.expected.as_plain(), "least": least, "most": plan.most.as_plain()}
-            runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
-            write_json({"map": description.name, **origin, **plain, **runs})
-            return
+        least = None if plan.least is None else plan.least.as_plain()
+        plain = {"expected": plan.expected.as_plain(), "least": least, "most": plan.most.as_plain()}
+        runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
         title, *notes = lines
-        write_line(title)
-        write_line("")
-        _write_costs(plan)
         for unit, budget in budgets.items():
             fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
             if most > 1:
                 notes.append(f"with the budget of a {unit} it will be done in {fewest} to {most} {unit}s")
-        for note in notes:
-            write_line(note)
+        result = {"map": description.name, **origin, **plain, **runs}
+        return result, [title, "", *_costs(plan), *notes]
 
     def _by_sample(
         self, description: MapDescription, rules: Rules
@@ -147,7 +141,7 @@ def _by_last(
     return plan_by_last(last, rules, is_pruned=walk.is_pruned, share=share), origin, lines
 
 
-def _write_costs(plan: HarvestPlan) -> None:
+def _costs(plan: HarvestPlan) -> list[str]:
     columns = {"exactly" if plan.is_exact and plan.least else "about": plan.expected}
     if not plan.is_exact and plan.least is not None:
         columns["at least"] = plan.least
@@ -161,4 +155,4 @@ def _write_costs(plan: HarvestPlan) -> None:
         ["received", *("unknown" if isnan(size) else bytes_in_words(shown(size)) for size in sizes)],
         ["time", *(duration_in_words(one.seconds) for one in costs)],
     ]
-    write_table(["", *(f">{head}" for head in columns)], rows)
+    return table(["", *(f">{head}" for head in columns)], rows)

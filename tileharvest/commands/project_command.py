@@ -8,13 +8,14 @@ import re
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 
 from scrapy.addons import AddonManager
 from scrapy.commands import ScrapyCommand
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from tileharvest.commands.terminal import failing_clearly, write_error
+from tileharvest.commands.terminal import failing_clearly, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 from tileharvest.spiders.log import write_printable_lines
 
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 Options: TypeAlias = dict[str, dict[str, Any]]
 """Options by their names, each with what `ArgumentParser.add_argument` takes."""
+
+Answer: TypeAlias = tuple[Any, Iterable[str]] | None
+"""What a command writes on stdout in the end: a value of plain types with --json, or else lines. None if it
+has written all of it."""
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 does not match."""
@@ -124,12 +129,20 @@ class ProjectCommand(ScrapyCommand):
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         write_printable_lines()
         with failing_clearly(self):
-            self.answer(opts)
+            answer = self.answer(opts)
+            if answer is None:
+                return
+            value, lines = answer
+            if self.has_json and opts.json:
+                write_json(value)
+            else:
+                for line in lines:
+                    write_line(line)
 
     def check(self, opts: argparse.Namespace) -> None:
         """Checks arguments, options and settings before anything is begun. Raises TileHarvestError."""
 
-    def answer(self, opts: argparse.Namespace) -> None:
+    def answer(self, opts: argparse.Namespace) -> Answer:
         """Does the command's work. A TileHarvestError becomes one line on stderr and the exit status."""
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileharvest.commands.export_command import PLACE, ExportCommand, areas_of
-from tileharvest.commands.project_command import value
+from tileharvest.commands.project_command import Answer, value
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.maps_file import maps_if_any
@@ -40,7 +40,7 @@ class Command(ExportCommand):
         if opts.days is not None and opts.days < 1:
             raise ConfigurationError(f"--days {opts.days} cannot be: write 1 or more, such as 30")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.published_folder import publish
         from tileharvest.history.settings import open_history_for_reading
         from tileharvest.store.settings import open_store
@@ -59,7 +59,7 @@ class Command(ExportCommand):
             with self.watch(opts) as watch:
                 published = publish(layers, described, folder, open_store(self.settings), watch)
         result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}
-        self.report(opts, result, _in_words(folder, published), published.missing)
+        return self.report(result, published.missing, _in_words(folder, published))
 
 
 def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from tileharvest.commands.history import parse_tile
-from tileharvest.commands.project_command import ProjectCommand, value
+from tileharvest.commands.project_command import Answer, ProjectCommand, value
 from tileharvest.commands.settings import queue_owner
-from tileharvest.commands.terminal import write_line
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import pushed
@@ -34,7 +33,7 @@ class Command(ProjectCommand):
         if not opts.tile:
             raise self.wrong_usage()
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         owner = queue_owner(self.settings, opts.name)
         owner.push(
             [
@@ -42,10 +41,8 @@ class Command(ProjectCommand):
                 for one in opts.tile
             ]
         )
-        write_line(
-            f"{len(opts.tile)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up what"
-            " is pushed, or else the next one"
-        )
+        words = f"{len(opts.tile)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up"
+        return None, [f"{words} what is pushed, or else the next one"]
 
 
 def _body(owner: QueueOwner, what: str, priority: int) -> bytes:

@@ -7,9 +7,9 @@ from argparse import Namespace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import ask_history, queue_owner
-from tileharvest.commands.terminal import write_json, write_line, write_rows, write_table
+from tileharvest.commands.terminal import table, table_of
 from tileharvest.commands.workers import WORKER_COLUMNS
 from tileharvest.monitoring.overview import NOTHING, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
@@ -27,7 +27,7 @@ class Command(ProjectCommand):
     )
     examples = ("my-server", "my-server --json")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.history.summaries import progress_of
 
         owner = queue_owner(self.settings, opts.name)
@@ -47,21 +47,16 @@ class Command(ProjectCommand):
             harvest = {"segment": progress.segment, "day": progress.day.isoformat(), **stats.as_plain()}
             words = f"{progress.day}: {stats.in_words}"
         plain = overview.as_plain()
-        if opts.json:
-            write_json({**plain, "harvest": harvest})
-            return
-        write_line(words)
-        write_line("")
-        listed, orders = plain.pop("workers"), {"paused": "paused since", "rate": "rate by hand"}
+        listed, orders = overview.workers, {"paused": "paused since", "rate": "rate by hand"}
         rows = [
             [orders.get(name, name), f"{value:,}" if isinstance(value, int) else value]
             for name, value in plain.items()
-            if value is not None
+            if value is not None and name != "workers"
         ]
-        write_table(["requests", ">number"], rows)
+        lines = [words, "", *table(["requests", ">number"], rows)]
         if listed is not None:
-            write_line("")
-            write_rows(listed, WORKER_COLUMNS, as_json=False, otherwise="no worker")
+            lines += ["", *table_of(listed, WORKER_COLUMNS, "no worker")]
+        return {**plain, "harvest": harvest}, lines
 
 
 def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Final
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import queue_owner
-from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import ConfigurationError, program
 from tileharvest.maps.rates import parse_rate, rate_in_words
 from tileharvest.queue.controls import Controls, controls_of, set_rate
@@ -33,7 +32,7 @@ class Command(ProjectCommand):
             except ValueError as error:
                 raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.politeness.settings import rules_for
 
         owner = queue_owner(self.settings, opts.name)
@@ -55,7 +54,7 @@ class Command(ProjectCommand):
                 " quiet hours ask for less, that holds"
             )
         result = {owner.kind: opts.name, "by_hand": by_hand and _in_words(by_hand), "own": own}
-        write_answer(result, words, as_json=opts.json)
+        return result, [words]
 
 
 def _in_words(gap: Delay) -> str:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileharvest.commands.export_command import DAY, ExportCommand
-from tileharvest.commands.terminal import write_line
 from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
 
 if TYPE_CHECKING:
+    from tileharvest.commands.project_command import Answer
     from tileharvest.export.restored_tree import Restored
 
 
@@ -29,7 +29,7 @@ class Command(ExportCommand):
     examples = ("my-server site", "my-server site --day 2024-05-01")
     options = DAY
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.excerpt import day_of
         from tileharvest.export.restored_tree import PastSite, restore
         from tileharvest.history.outlines import map_outline
@@ -46,10 +46,8 @@ class Command(ExportCommand):
             with self.watch(opts) as watch:
                 restored = restore(past, open_store(self.settings), folder, watch)
         result = {"map": name, "day": day.isoformat(), "folder": str(folder), **asdict(restored)}
-        self.report(opts, result, _in_words(folder, day, restored), restored.missing)
-        if not opts.json:
-            for line in _besides(restored):
-                write_line(line)
+        words = _in_words(folder, day, restored)
+        return self.report(result, restored.missing, words, *_besides(restored))
 
 
 def _in_words(folder: Path, day: date, restored: Restored) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import queue_owner
-from tileharvest.commands.terminal import write_answer
 from tileharvest.errors import TileHarvestError
 from tileharvest.queue.controls import stop
 
@@ -15,7 +14,7 @@ class Command(ProjectCommand):
     summary = "Stop a running harvest or spider, which can be continued"
     examples = ("my-server", "my-server --json")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         owner = queue_owner(self.settings, opts.name)
         # A worker that begins later does not obey the order.
         owner.ask_if_any(stop, None)
@@ -25,4 +24,4 @@ class Command(ProjectCommand):
             f"{owner.in_words} is stopping: requests on the way finish, and nothing is lost;"
             f" run it again in its segment to continue where it stopped"
         )
-        write_answer({owner.kind: owner.name, "stopping": True}, words, as_json=opts.json)
+        return {owner.kind: owner.name, "stopping": True}, [words]

@@ -91,8 +91,8 @@ def say(line: str) -> None:
 
 
 def write_line(text: str) -> None:
-    """Writes one line on stdout."""
-    sys.stdout.write(f"{printable(text)}\n")
+    """Writes one line on stdout, whole."""
+    sys.stdout.write(f"{printable(text, _WIDTH_OF_PIPES)}\n")
 
 
 def write_json(value: Any) -> None:
@@ -103,33 +103,16 @@ def write_json(value: Any) -> None:
     sys.stdout.write(f"{escaped}\n")
 
 
-def write_answer(value: Any, words: str, *, as_json: bool) -> None:
-    """Writes the value on stdout as JSON, or else the words."""
-    if as_json:
-        write_json(value)
-    else:
-        write_line(words)
-
-
-def write_rows(
-    rows: Sequence[Mapping[str, Any]],
-    columns: Mapping[str, Any],
-    *,
-    as_json: bool,
-    otherwise: str,
-    spare: int = 0,
-) -> None:
-    """Writes rows of plain types on stdout, as JSON with every key or as a table of the columns.
+def table_of(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any], otherwise: str, spare: int = 0
+) -> list[str]:
+    """Returns the lines of a table of rows of plain types, or the line `otherwise` if there are none.
 
     `columns` has, by the head of a column, the key, or the function of a row, that gives a cell. None is an
-    empty cell. If there are no rows, people get the line `otherwise`. `spare` is that of `write_table`.
+    empty cell. `spare` is that of `table`.
     """
-    if as_json:
-        write_json(rows)
-    elif rows:
-        write_table(list(columns), [[_cell(row, of) for of in columns.values()] for row in rows], spare=spare)
-    else:
-        write_line(otherwise)
+    cells = [[_cell(row, of) for of in columns.values()] for row in rows]
+    return table(list(columns), cells, spare) if rows else [otherwise]
 
 
 def _cell(row: Mapping[str, Any], of: Any) -> str:
@@ -145,26 +128,27 @@ def first_of(names: Sequence[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def write_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, spare: int = 0) -> None:
-    """Writes a table on stdout. A column whose name begins with `>` is aligned to the right.
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], spare: int = 0) -> list[str]:
+    """Returns the lines of a table. A column whose name begins with `>` is aligned to the right.
 
     On a terminal that is too narrow, the last `spare` columns are left out, one by one, until the table fits.
     Nothing else is cut off.
     """
     heads = [column.removeprefix(">") for column in columns]
-    lines = [heads, *([printable(cell, _WIDTH_OF_PIPES) for cell in row] for row in rows)]
-    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+    cells = [heads, *([printable(cell, _WIDTH_OF_PIPES) for cell in row] for row in rows)]
+    widths = [max(map(cell_len, each)) for each in zip(*cells, strict=True)]
     most = console(sys.stdout).width
     while len(widths) > len(heads) - spare and sum(widths) + len(_BETWEEN) * (len(widths) - 1) > most:
         widths.pop()
-    lines.insert(1, ["─" * width for width in widths])
-    for line in lines:
-        cells = []
-        for column, cell, width in zip(columns, line, widths, strict=False):
+    lines = []
+    for row in cells:
+        padded = []
+        for column, cell, width in zip(columns, row, widths, strict=False):
             blank = " " * (width - cell_len(cell))
-            cells.append(blank + cell if column.startswith(">") else cell + blank)
-        between = "─" * len(_BETWEEN) if line is lines[1] else _BETWEEN
-        sys.stdout.write(f"{between.join(cells).rstrip()}\n")
+            padded.append(blank + cell if column.startswith(">") else cell + blank)
+        lines.append(_BETWEEN.join(padded).rstrip())
+    lines.insert(1, "─" * (sum(widths) + len(_BETWEEN) * (len(widths) - 1)))
+    return lines
 
 
 def console(file: Any) -> Console:

@@ -6,9 +6,9 @@ import asyncio
 from argparse import Namespace
 from typing import Final
 
-from tileharvest.commands.project_command import ProjectCommand
+from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
-from tileharvest.commands.terminal import write_rows
+from tileharvest.commands.terminal import table_of
 from tileharvest.errors import ConfigurationError, duration_in_words, program
 from tileharvest.monitoring.overview import workers_as_plain
 
@@ -31,7 +31,7 @@ class Command(ProjectCommand):
     )
     examples = ("", "my-server --json")
 
-    def answer(self, opts: Namespace) -> None:
+    def answer(self, opts: Namespace) -> Answer:
         from tileharvest.queue.settings import is_shared, workers_of_all
 
         if not is_shared(self.settings):
@@ -45,4 +45,4 @@ class Command(ProjectCommand):
             {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.queue])
         ]
         columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
-        write_rows(rows, columns, as_json=opts.json, otherwise="no worker")
+        return rows, table_of(rows, columns, "no worker")

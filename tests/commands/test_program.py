@@ -28,7 +28,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["harvst"], "there is no command 'harvst'; did you mean 'harvest'?"),
         (["nonsense"], "there is no command 'nonsense'; tileharvest alone lists them"),
         (["harvest"], "write tileharvest harvest NAME... | --all"),
-        (["film", "a", "--pace", "fast"], "argument --pace: invalid float value: 'fast'"),
+        (["film", "a", "--pace", "fast"], "argument --pace: fast cannot be: write 0.05 to 60"),
         (["film", "a", "--zoom"], "argument --zoom: expected one argument"),
         (["add", "a", "http://h/", "--site-zooms", "a,b"], "'a,b' is not a list of numbers with commas"),
         (["add", "a", "http://h/", "--canvas", "0x0"], "a canvas has 1 to 16,777,216 tiles each way"),

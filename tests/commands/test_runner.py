@@ -44,6 +44,7 @@ def test_a_map_begins_while_there_is_a_place(
     at_once: int, under_way: int, held: int, has_place: bool
 ) -> None:
     progress: Any = Progress(held)
-    tested = Runner(None, progress, print, at_once=at_once, arguments={})  # type: ignore[arg-type]
+    ended: Any = None
+    tested = Runner(None, progress, ended, at_once=at_once, arguments={})  # type: ignore[arg-type]
     tested._crawlers.update(dict.fromkeys(map(str, range(under_way))))
     assert tested._has_place() is has_place

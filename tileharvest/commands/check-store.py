@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import QueueOwner
-from tileharvest.commands.terminal import table, write_line
+from tileharvest.commands.terminal import table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import pushed
@@ -63,21 +63,16 @@ class Command(ProjectCommand):
         if found.missing or damage:
             self.exitcode = ExitStatus.ERROR
         unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
-        rows = [_plain(named, why) for named, why in found.missing]
         result: dict[str, Any] = {"damage": damage, "images": found.images}
-        result |= {"missing": rows, "unnamed": unnamed}
-        if not opts.json:
-            # Before anything is fetched anew or removed, which may fail.
-            for line in damage[:_SHOWN]:
-                write_line(f"the history is damaged, restore it from a backup: {line}")
-            _write(found, rows, opts)
-        if opts.clean and damage:
-            raise HistoryError(
-                "the history is damaged, so nobody knows which images it names: no image was removed; restore"
-                " it from a backup first"
-            )
-        lines = []
+        result |= {"missing": [_plain(*one) for one in found.missing], "unnamed": unnamed}
+        lines = [f"the history is damaged, restore it from a backup: {line}" for line in damage[:_SHOWN]]
+        lines += _in_words(found, result["missing"], opts)
         if opts.clean:
+            if damage:
+                raise HistoryError(
+                    f"the history is damaged ({damage[0]}), so nobody knows which images it names: no image"
+                    " was removed; restore it from a backup first"
+                )
             result["removed"] = removed = _cleaned(settings, found)
             lines.append(f"{counted(removed, 'image')} older than a day that no version names: removed")
         if opts.mend:
@@ -160,17 +155,17 @@ def _plain(named: RecordedVersion, why: str) -> dict[str, Any]:
     }
 
 
-def _write(found: Inventory, rows: Sequence[dict[str, Any]], opts: Namespace) -> None:
+def _in_words(found: Inventory, rows: Sequence[dict[str, Any]], opts: Namespace) -> Iterator[str]:
     if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
-        for line in [*table(columns, [list(row.values()) for row in rows[:_SHOWN]]), ""]:
-            write_line(line)
+        yield from table(columns, [list(row.values()) for row in rows[:_SHOWN]])
+        yield ""
     missing = f"{len(rows):,} of them are missing or damaged" if rows else "all are there"
-    write_line(f"the history names {counted(found.images, 'image')}: {missing}")
+    yield f"the history names {counted(found.images, 'image')}: {missing}"
     if rows and not opts.mend:
-        write_line("restore them from a backup of the store, or see what --mend can do")
+        yield "restore them from a backup of the store, or see what --mend can do"
     if found.unnamed and not opts.clean:
-        write_line(
+        yield (
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
             f" {found.unnamed[0].name}: they do no harm, and --clean removes those that are older than a day"
         )

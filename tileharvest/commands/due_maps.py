@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 _LOOK: Final = 5.0
 """Seconds between two signs of life. A killed worker counts as gone after six times as long."""
 
-_FRESH: Final = timedelta(seconds=1)
-_FRESH_PER_MAP: Final = timedelta(milliseconds=20)
-"""The history is asked again after a second, or after 20 ms for each map if that is longer. A look costs
-0.1 ms of CPU for each map. The map that is to begin is always looked at anew."""
+_FRESH: Final = timedelta(seconds=20)
+"""The time after which the history is asked again, which costs 0.1 ms of CPU for each map. The map that is to
+begin is always looked at anew."""
 
 _HELD_BACK: Final = timedelta(minutes=1)
 """The time after which the queue of a map that is passed over is asked again."""
@@ -210,8 +209,7 @@ class DueMaps:
             except ConfigurationError as error:
                 write_error(f"{error}; what the file said before holds until it is repaired")
         now = self._clock()
-        fresh = max(_FRESH, len(self._times) * _FRESH_PER_MAP)
-        if self._looked is None or not timedelta() <= now - self._looked < fresh:
+        if self._looked is None or not timedelta() <= now - self._looked < _FRESH:
             await self._look(list(self._times), now)
             self._looked = now
         while names := self._candidates(now):

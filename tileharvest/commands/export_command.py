@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tileharvest.commands.progress import ProgressLine
-from tileharvest.commands.project_command import Answer, ProjectCommand, value
+from tileharvest.commands.project_command import Answer, ProjectCommand, number, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
@@ -36,13 +36,6 @@ def size_of(text: str) -> int:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def quality_of(text: str) -> int:
-    """Returns the quality of a picture, for argparse."""
-    if not (text.isdecimal() and 1 <= int(text) <= 100):
-        raise argparse.ArgumentTypeError(f"{text} cannot be: write 1 to 100, such as 90")
-    return int(text)
-
-
 PLACE: Final[Options] = {
     "--layer": value("this layer (default: the map's first)"),
     "--area": value(
@@ -51,12 +44,8 @@ PLACE: Final[Options] = {
 }
 ZOOM: Final[Options] = {"--zoom": value("0 is the deepest, -1 the next coarser (default: what fits)", int)}
 DAY: Final[Options] = {"--day": value("the day that it shows (default: that of the last harvest)")}
-PERIOD: Final[Options] = {
-    "--from": value("the first day (default: that of the history)", dest="first"),
-    "--to": value("the last day (default: that of the history)", dest="last"),
-}
 PICTURE: Final[Options] = {
-    "--max-pixels": value("choose the deepest zoom whose picture has at most this many", int),
+    "--max-pixels": value("choose the deepest zoom whose picture has at most this many", number(int, 1)),
     "--background": value("a colour behind the map, such as black (default: none)"),
 }
 FILE: Final[Options] = {
@@ -120,8 +109,6 @@ class ExportCommand(ProjectCommand):
         from tileharvest.export.mosaic import sheet_of
         from tileharvest.pictures.pixels import background_of
 
-        if opts.max_pixels is not None and opts.max_pixels < 1:
-            raise ConfigurationError(f"--max-pixels {opts.max_pixels} leaves nothing to draw")
         sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
         background = None
         if opts.background is not None or sheet.format.is_opaque:

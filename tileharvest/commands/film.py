@@ -5,18 +5,9 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from tileharvest.commands.export_command import (
-    BLANK,
-    FILE,
-    PERIOD,
-    PLACE,
-    ZOOM,
-    ExportCommand,
-    quality_of,
-    zoom_of,
-)
-from tileharvest.commands.project_command import Answer, value
-from tileharvest.errors import ConfigurationError, counted
+from tileharvest.commands.export_command import BLANK, FILE, PLACE, ZOOM, ExportCommand, zoom_of
+from tileharvest.commands.project_command import Answer, number, value
+from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
 
 
@@ -32,25 +23,20 @@ class Command(ExportCommand):
     options = {
         **PLACE,
         **ZOOM,
-        **PERIOD,
         **FILE,
+        "--from": value("the first day (default: that of the history)", dest="first"),
+        "--to": value("the last day (default: that of the history)", dest="last"),
         "--size": value("wide (default), square, upright, or 1280x720", default="wide"),
         "--every": value(
             "of what there is a frame (default: change)",
             choices=("change", "day", "week", "month"),
             default="change",
         ),
-        "--pace": value("seconds of each frame (default: 0.5)", float, default=0.5),
+        "--pace": value("seconds of each frame (default: 0.5)", number(float, 0.05, 60), default=0.5),
         "--title": value("what is written above", default=""),
         "--background": value("a colour behind the map, such as black"),
-        "--quality": value("1 to 100; not of .gif, which has 255 colours", quality_of),
+        "--quality": value("1 to 100; not of .gif, which has 255 colours", number(int, 1, 100)),
     }
-
-    def check(self, opts: Namespace) -> None:
-        if not 0.05 <= opts.pace <= 60:
-            raise ConfigurationError(
-                f"--pace {opts.pace:g} cannot be: a frame is shown for 0.05 to 60 seconds"
-            )
 
     def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.film import FilmStyle, film_of, size_of, usual_ending, write_film

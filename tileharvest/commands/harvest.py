@@ -83,7 +83,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         ends: dict[str, HarvestEnd] = {}
         passed_over: list[str] = []
 
-        def ended(name: str, spider: Spider | None) -> None:
+        async def ended(name: str, spider: Spider | None) -> None:
             if not isinstance(spider, TileSpider) or spider.crawl.harvest is None:
                 return
             ends[name] = HarvestEnd.of(spider)

@@ -5,17 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from tileharvest.commands.export_command import (
-    BLANK,
-    DAY,
-    FILE,
-    PICTURE,
-    PLACE,
-    ZOOM,
-    ExportCommand,
-    quality_of,
-)
-from tileharvest.commands.project_command import Answer, value
+from tileharvest.commands.export_command import BLANK, DAY, FILE, PICTURE, PLACE, ZOOM, ExportCommand
+from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.maps.budgets import bytes_in_words
 
 
@@ -27,7 +18,7 @@ class Command(ExportCommand):
         f" replaced. {BLANK}"
     )
     examples = ("my-server", "my-server castle.webp --area=-100,-50,100,50 --day 2026-11-20")
-    quality = value("of JPEG, WebP and AVIF, 1 to 100", quality_of)
+    quality = value("of JPEG, WebP and AVIF, 1 to 100", number(int, 1, 100))
     options = PLACE | ZOOM | PICTURE | DAY | FILE | {"--quality": quality}
 
     def answer(self, opts: Namespace) -> Answer:

@@ -8,7 +8,8 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 
 from scrapy.addons import AddonManager
@@ -43,6 +44,19 @@ def switch(meaning: str) -> dict[str, Any]:
 def value(meaning: str, kind: Any = str, **more: Any) -> dict[str, Any]:
     """Returns an option with a value. `kind` reads it."""
     return {"help": meaning, "type": kind, **more}
+
+
+def number(kind: type[float], least: float, most: float | None = None) -> Callable[[str], float]:
+    """Returns what reads a number between two bounds, the upper of which may be missing."""
+
+    def read(text: str) -> float:
+        with suppress(ValueError):
+            if least <= (found := kind(text)) and (most is None or found <= most):
+                return found
+        right = f"{least} or more" if most is None else f"{least} to {most}"
+        raise argparse.ArgumentTypeError(f"{text} cannot be: write {right}")
+
+    return read
 
 
 def several(meaning: str, **more: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tileharvest.commands.export_command import PLACE, ExportCommand, areas_of
-from tileharvest.commands.project_command import Answer, value
+from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.maps_file import maps_if_any
@@ -32,13 +32,11 @@ class Command(ExportCommand):
     examples = ("my-server public", "my-server public --days 30 --zooms=-5..0")
     options = {
         **PLACE,
-        "--days": value("the days of this many harvests, the last ones (default: all)", int, metavar="N"),
+        "--days": value(
+            "the days of this many harvests, the last ones (default: all)", number(int, 1), metavar="N"
+        ),
         "--zooms": value("such as -5..0 (default: all that have images)"),
     }
-
-    def check(self, opts: Namespace) -> None:
-        if opts.days is not None and opts.days < 1:
-            raise ConfigurationError(f"--days {opts.days} cannot be: write 1 or more, such as 30")
 
     def answer(self, opts: Namespace) -> Answer:
         from tileharvest.export.published_folder import publish

@@ -53,7 +53,6 @@ class Command(ProjectCommand):
         from tileharvest.politeness.settings import rules_for
 
         opts.serve |= any((opts.port, opts.host, opts.allow_host, opts.frame_ancestors))
-        self._leaving: set[asyncio.Task[None]] = set()
         self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)
         self._maps = DueMaps(self.settings, opts.name)
@@ -103,7 +102,7 @@ class Command(ProjectCommand):
         except TileHarvestError as error:
             self._fault = error
 
-    def _ended(self, name: str, spider: Spider | None) -> None:
+    async def _ended(self, name: str, spider: Spider | None) -> None:
         from tileharvest.spiders.tiles import TileSpider
 
         status = ExitStatus.ERROR
@@ -114,7 +113,4 @@ class Command(ProjectCommand):
                 sys.stdout.flush()
         if not self._runner.under_way:
             self._progress.hide()
-        done = self._maps.done(name, status, is_stopping=self._runner.is_stopping)
-        leaving = asyncio.ensure_future(done)
-        self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        await self._maps.done(name, status, is_stopping=self._runner.is_stopping)

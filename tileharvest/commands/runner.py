@@ -7,7 +7,7 @@ import importlib
 import logging
 import resource
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +46,7 @@ class Runner:
         self,
         process: CrawlerProcessBase,
         progress: HarvestProgress,
-        ended: Callable[[str, Spider | None], None],
+        ended: Callable[[str, Spider | None], Awaitable[None]],
         *,
         at_once: int,
         arguments: Mapping[str, str],
@@ -176,4 +176,4 @@ class Runner:
         # Not reached after the second signal, so that the map stays under way.
         del self._crawlers[name]
         self._progress.remove(name)
-        self._ended(name, crawler.spider)
+        await self._ended(name, crawler.spider)

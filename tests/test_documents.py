@@ -42,12 +42,12 @@ def test_the_readme_is_read_in_five_minutes() -> None:
     assert (ROOT / "README.md").stat().st_size <= 8_000
 
 
-def test_the_reference_has_each_command_of_the_program() -> None:
+def test_the_reference_has_each_command_key_exit_status_and_dependency() -> None:
     assert set(re.findall(r"`([a-z-]+)", first_column("Commands"))) == WORDS
-
-
-def test_the_reference_has_each_key_of_the_maps_file() -> None:
     assert set(re.findall(r"`(\w+)`", first_column("maps.toml"))) == set(EXAMPLES)
+    assert re.findall(r"^\| (\d) \|", REFERENCE, re.MULTILINE) == [f"{one:d}" for one in sorted(ExitStatus)]
+    required = re.findall(r"^([\w-]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
+    assert re.findall(r"`([\w-]+)`", first_column("Dependencies")) == required
 
 
 def options_of(word: str) -> set[str]:
@@ -69,27 +69,11 @@ def test_the_pages_name_options_that_the_command_has(word: str) -> None:
     assert named <= options_of(word)
 
 
-def test_the_reference_names_the_commands_without_json() -> None:
+def test_the_reference_has_the_commands_without_json_and_the_options_of_a_harvest() -> None:
     (words,) = re.findall(r"^All commands but (.*) take `--json`", REFERENCE, re.MULTILINE)
-    assert set(re.findall(r"`([a-z-]+)`", words)) == {
-        word for word in WORDS if "--json" not in options_of(word)
-    }
-
-
-def test_the_reference_has_the_options_of_a_harvest() -> None:
-    named = set(re.findall(r"`(--[a-z]+)", first_column("One harvest")))
-    assert named <= options_of("harvest")
-
-
-def test_the_reference_has_each_exit_status() -> None:
-    assert re.findall(r"^\| (\d) \|", REFERENCE, re.MULTILINE) == [
-        str(one.value) for one in sorted(ExitStatus)
-    ]
-
-
-def test_the_reference_has_each_dependency() -> None:
-    required = re.findall(r"^([\w-]+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)
-    assert re.findall(r"`([\w-]+)`", first_column("Dependencies")) == required
+    without = {word for word in WORDS if "--json" not in options_of(word)}
+    assert set(re.findall(r"`([a-z-]+)`", words)) == without
+    assert set(re.findall(r"`(--[a-z]+)", first_column("One harvest"))) <= options_of("harvest")
 
 
 def anchors(page: Path) -> set[str]:
@@ -111,20 +95,17 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_files_that_a_page_names_are_there(page: Path) -> None:
-    named = re.findall(rf"`({FOLDERS}/[\w/.*-]+)`", page.read_text(encoding="utf-8"))
+def test_the_files_that_the_pages_name_are_there() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    named = set(re.findall(rf"`({FOLDERS}/[\w/.*-]+)`", text))
     assert [path for path in named if not list(ROOT.glob(path))] == []
 
 
-def test_the_website_has_every_page() -> None:
+def test_the_website_and_the_list_of_decisions_have_every_page() -> None:
     """`make docs` fails for a page that is not there."""
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w/-]+\.md", text.partition("nav:")[2]))
     assert named == {page.name for page in (ROOT / "docs").glob("*.md")} | {"decisions/index.md"}
-
-
-def test_the_decisions_are_listed() -> None:
     listed = (ROOT / "docs/decisions/index.md").read_text(encoding="utf-8")
     there = {page.name for page in (ROOT / "docs/decisions").glob("0*.md")}
     assert set(re.findall(r"\((0[\w-]+\.md)\)", listed)) == there

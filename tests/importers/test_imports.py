@@ -68,6 +68,20 @@ def test_a_repository_without_any_tile_of_the_map_is_told_with_a_path_that_was_l
         imports.git(source.folder)
 
 
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
+    imports: Imports, tmp_path: Path, *, is_fetched: bool
+) -> None:
+    folder = repository(tmp_path / "map.git", {FIRST: PLAIN_FILE}).folder
+    for branch, files in (("gh-pages", {ABOVE[0]: dot(1)}), ("src", {"draw.py": b"#"})):
+        other = FastImport(folder, branch)
+        other.commit(moment_of(FIRST), files)
+        other.written()
+    with pytest.raises(SiteError, match=r"; name a branch that has images there, maybe gh-pages$"):
+        imports.git(folder.as_uri() if is_fetched else folder)
+    assert imports.git(folder, branch="gh-pages").days == [date(2024, 5, 1)]
+
+
 def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path) -> None:
     plain = Imports(tmp_path / "data")
     drawn = Imports(tmp_path / "data", MapDescription(name="drawn", url="https://map.example.net/"))

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from tempfile import TemporaryFile
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
@@ -23,7 +24,6 @@ from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 _FETCHED: Final = "refs/tileharvest/map"
 """The ref under which a fetched branch is kept, whatever its name."""
@@ -51,7 +51,8 @@ _HEAD: Final = 200
 """More bytes than the line has that git writes before the bytes of a file."""
 _UNREAD: Final = "fatal: Could not read from remote repository."
 _SHOWN: Final = 5
-"""The most folders that a message names."""
+"""The most folders or branches that a message names."""
+_IMAGES: Final = (".png", ".jpg", ".jpeg", ".webp")
 _FILE_MODES: Final = ("100644", "100755")
 
 
@@ -161,6 +162,25 @@ class Repository:
         except SiteError:
             return False
         return True
+
+    def branches_with_images(self, folder: str, but: str) -> list[str]:
+        """Returns the names of the branches that have images in a folder, but for those at a commit. A
+        repository that is fetched is asked for all of them without the bytes of their files; if it cannot be
+        reached, none is returned."""
+        if self.name == str(self.folder):
+            form = "--format=%(objectname) %(refname:short)"
+            lines = self._said("for-each-ref", form, "refs/heads", "refs/remotes").splitlines()
+            tips = (line.split(" ") for line in lines)
+            return [
+                name
+                for tip, name in tips
+                if tip != but and any(path.endswith(_IMAGES) for path in self.files(tip, folder))
+            ]
+        with TemporaryDirectory(prefix="tileharvest-") as place, suppress(SiteError):
+            heads = "+refs/heads/*:refs/heads/*"
+            Repository(Path(place), self.name)._fetch(*_WITHOUT_BYTES, self.name, heads)
+            return Repository(Path(place)).branches_with_images(folder, but)
+        return []
 
     @property
     def origin(self) -> str:
@@ -330,6 +350,8 @@ def no_map(repository: Repository, commit: str, folder: str, why: SiteError | No
         hint = f"name its folder, maybe {', '.join(others[:_SHOWN])}"
     else:
         hint = NO_SIGN if why is None else str(why)
+        if branches := repository.branches_with_images(folder, commit):
+            hint += f"; name a branch that has images there, maybe {', '.join(branches[:_SHOWN])}"
     return SiteError(f"no map was found in {place}; nothing was changed: {hint}")
 
 

@@ -137,19 +137,23 @@ def test_an_interval_grows_by_two_fifths_and_shrinks_by_a_fifth(changes, days):
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "last", "expected"),
     [
-        ((True,), "2026-11-23 03:00"),
-        # 1.4 days are over on the next day; 1.96 and 2.74 days are over on the one after it.
-        ((False,), "2026-11-23 03:00"),
-        ((False, False), "2026-11-24 03:00"),
-        ((False, False, False), "2026-11-24 03:00"),
-        ((False,) * 12, "2026-12-20 03:00"),
+        ((True,), "2026-11-22", "2026-11-23 03:00"),
+        # 1.4 days are over on the next day; 1.96 days are over on the one after it.
+        ((False,), "2026-11-22", "2026-11-23 03:00"),
+        ((False, False), "2026-11-22", "2026-11-24 03:00"),
+        ((False,) * 12, "2026-11-22", "2026-12-20 03:00"),
+        # What is overdue is due in the present segment.
+        ((False,) * 3, "2026-11-01", "2026-11-22 03:00"),
     ],
 )
-def test_a_map_that_seldom_changes_is_visited_seldom(changes, expected):
+def test_a_map_that_seldom_changes_is_visited_seldom(changes, last, expected):
     asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
-    past = Past(was_ever_finished=True, is_complete=True, visits=visited(*changes))
+    is_complete = last == "2026-11-22"
+    past = Past(
+        was_ever_finished=True, is_complete=is_complete, visits=visited(*changes, last=f"{last} 03:00")
+    )
     assert moment_of(asked, past, "2026-11-22 12:00") == at(expected)
 
 

@@ -62,10 +62,7 @@ def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
     assert server.asked == [ROBOTS, CONFIG, f"{TILES}/robots.txt"]
     assert [layer.name for layer in site.layers] == ["day"]
     assert not robots.rules
-
-
-def test_a_host_without_a_robots_txt_allows_everything() -> None:
-    for status in (404, 410, 403, 401):
+    for status in (410, 403, 401):
         server = Server({CONFIG: configuration(), ROBOTS: Fetched(status, b"User-agent: *\nDisallow: /")})
         assert not server.probed()[1].rules
 
@@ -89,6 +86,10 @@ def test_a_forbidden_map_is_not_asked_for(path: str, named: str) -> None:
         server.probed()
     assert server.asked == [ROBOTS]
     assert int(raised.value.exit_status) == 5
+    # Whoever has the permission asks for no robots.txt.
+    server.asked.clear()
+    assert not server.probed(obeys=False)[1].rules
+    assert server.asked == [CONFIG]
 
 
 def test_forbidden_layers_are_named() -> None:
@@ -99,12 +100,6 @@ def test_forbidden_layers_are_named() -> None:
         server.probed()
     assert raised.value.site is not None
     assert [layer.name for layer in raised.value.site.layers] == ["day", "night"]
-
-
-def test_whoever_has_the_permission_asks_for_no_robots_txt() -> None:
-    server = Server({CONFIG: configuration(), ROBOTS: forbidding("/")})
-    assert not server.probed(obeys=False)[1].rules
-    assert server.asked == [CONFIG]
 
 
 def test_the_gap_that_robots_txt_asks_for_is_kept_from_the_next_request_on() -> None:

@@ -107,11 +107,6 @@ def test_what_is_answered_badly_never_becomes_a_version(days: Days, shared_stage
     assert [row[:2] for row in versions(shared_stage.project, path)] == [right]
 
 
-def test_the_store_holds_the_sites_images_only(days: Days, shared_stage: Stage) -> None:
-    names = [name.rpartition("/")[2] for name in shared_stage.project.stored()]
-    assert sorted(names) == sorted(f"{shared_stage.files.sha1(path)}.png" for path in PATHS)
-
-
 def test_failures_show_in_the_counts_the_exit_status_and_one_line(days: Days) -> None:
     """On the third day one more tile fails and two do not. The walk goes on below it."""
     failed = len(FAILING)

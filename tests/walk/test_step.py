@@ -1,8 +1,12 @@
-"""What follows from one answer, by the walk's own table: what is remembered, skipped and doubted."""
+"""What follows from one answer: what is remembered, skipped and doubted. And what an audit asks."""
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -10,7 +14,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.walk import RememberedValidator, Walk
+from tileharvest.walk.walk import Audit, RememberedValidator, Walk, drawn
 
 WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)
@@ -164,3 +168,40 @@ def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, i
 )
 def test_how_what_lies_below_is_asked(asked, below):
     assert asked.below == below
+
+
+PLACES = sorted(child for tile in Tile(-1, 2, 2).ancestor(2).children() for child in tile.children())
+
+
+@pytest.mark.parametrize(
+    ("share", "least", "number"),
+    [(0.02, 0, 1), (0.25, 0, 4), (0.26, 0, 5), (0.02, 5, 5), (0.02, 99, 16), (0, 0, 0)],
+)
+def test_audit_draws_the_share_rounded_up_but_the_least_number_and_no_more_than_there_are(
+    share, least, number
+):
+    assert len(set(drawn(lambda: PLACES, share, least, "1"))) == number
+
+
+@given(st.permutations(PLACES), st.text(max_size=5))
+def test_audit_draws_the_same_tiles_in_whatever_order_they_come(places, seed):
+    assert drawn(lambda: places, 0.25, 0, seed) == drawn(lambda: PLACES, 0.25, 0, seed)
+
+
+def test_audit_draws_each_tile_equally_often_over_many_harvests():
+    often = Counter(tile for number in range(4000) for tile in drawn(lambda: PLACES, 0.25, 0, str(number)))
+    # 1,000 each are expected, with a standard deviation of 27.
+    assert all(850 < often[tile] < 1150 for tile in PLACES)
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_anything_new_about_a_tile_or_an_empty_place_breaks_the_law(outcome):
+    for known, expected in ((PLACES, Outcome.IGNORED), ([], Outcome.NOTHING)):
+        audit = Audit(PLACES[:1], frozenset(known))
+        assert bool(audit.broken({PLACES[0]: outcome})) is (outcome not in {expected, Outcome.FAILED})
+
+
+def test_a_change_index_is_right_about_bytes_that_were_written_again():
+    of_index = Audit(PLACES[:1], frozenset(PLACES), is_of_index=True)
+    assert of_index.broken({PLACES[0]: Outcome.NOT_MODIFIED}) == []
+    assert of_index.broken({PLACES[0]: Outcome.UPDATED}) == PLACES[:1]

@@ -61,18 +61,3 @@ def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> No
     if renderer == "xyz":
         values = {key: value for key, value in values.items() if key != "template"}
     assert_probed(renderer, files_of(renderer, values))
-
-
-@pytest.mark.parametrize("renderer", WRITTEN)
-@fuzzed(60)
-@given(data=st.data())
-def test_any_bytes_lost_or_changed_in_a_configuration(renderer: str, data: st.DataObject) -> None:
-    files = files_of(renderer, {})
-    name = data.draw(st.sampled_from(sorted(files)))
-    text = files[name]
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, min(len(text), start + 20)))
-    files[name] = text[:start] + data.draw(st.text(max_size=6)) + text[end:]
-    # Half a character has no bytes: no site can send it so.
-    files[name] = files[name].encode("utf-8", errors="replace").decode()
-    assert_probed(renderer, files)

@@ -9,7 +9,7 @@ import pytest
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
-from tileharvest.tiles.versions import Image, Validator
+from tileharvest.tiles.versions import Image
 
 IMAGE = {"image": Image("0" * 40, "png", 3), "body": b"abc"}
 
@@ -32,16 +32,3 @@ IMAGE = {"image": Image("0" * 40, "png", 3), "body": b"abc"}
 def test_parts_that_do_not_belong_together_are_refused(outcome: Outcome, parts: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"outcome|bytes|asked|kept"):
         TileResult("day", Tile(0, 1, 1), outcome, **parts)
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"skips": True, "seen": Validator('"1"')},
-        {"doubts": True, "seen": Validator('"1"')},
-        {"doubts": True, "skips": True},
-    ],
-)
-def test_a_step_with_two_meanings_is_refused(parts: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="neither skipped nor doubted"):
-        Step(**parts)

@@ -4,7 +4,7 @@ never end."""
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile
@@ -17,19 +17,13 @@ _REMEMBERED: Final = 256
 """The most images that are counted at the same time, so that memory does not grow with the map."""
 
 
-class Alike(NamedTuple):
-    """How many tiles of a layer may have the same bytes."""
-
-    most: int
-    levels: int
-    """Only tiles that share the ancestor this many levels up count together."""
-    where: str
-
-
-NEIGHBOURS: Final = Alike(10_000, 7, "neighbouring places")
-"""For a layer of which nobody says where it ends. Neighbours are 128 x 128 tiles."""
-CANVAS: Final = Alike(1_000, 32, "places")
-"""For a canvas, whose server may send one blank image for all that is empty."""
+Alike: TypeAlias = tuple[int, int]
+"""How many tiles of a layer may have the same bytes, and how many levels up the ancestor is that tiles share
+which count together."""
+NEIGHBOURS: Final[Alike] = 10_000, 7
+"""For a layer of which nobody says where it ends: 128 x 128 tiles count together."""
+CANVAS: Final[Alike] = 1_000, 32
+"""For a canvas, whose server may send one blank image for all that is empty. All tiles count together."""
 
 
 def most_tiles(found: int, wish: int | None = None, described: int = 0) -> int:
@@ -63,15 +57,15 @@ class TileCountGuard:
         An image that is rare among many others may be counted too low, but never too high (Misra and Gries,
         Finding repeated elements, 1982).
         """
-        limit = self._limit
-        if limit is None:
+        if self._limit is None:
             return None
-        key = sha1, tile.ancestor(limit.levels)
+        most, levels = self._limit
+        key = sha1, tile.ancestor(levels)
         if key in self._alike or len(self._alike) < _REMEMBERED:
             self._alike[key] += 1
         else:
             self._alike.subtract(list(self._alike))
             self._alike = +self._alike
-        if self._alike[key] > limit.most:
-            return f"has the same image {sha1} at more than {limit.most:,} {limit.where}"
+        if self._alike[key] > most:
+            return f"has the same image {sha1} at more than {most:,} places"
         return None

@@ -91,12 +91,11 @@ class DrawnSite:
 
     folder: Path
     depth: int = 3
-    layer: str = LAYER
     _drawings: Iterator[int] = field(default_factory=count)
 
     @property
     def rendering(self) -> Rendering:
-        return Rendering(self.folder, self.depth, self.layer)
+        return Rendering(self.folder, self.depth, LAYER)
 
     def configure(self, **more: Any) -> None:
         """Writes the configuration, with more about the layer such as its `last_rendertime`.
@@ -104,7 +103,7 @@ class DrawnSite:
         Each one has a time of its own. Servers make validators of time and size, so that two files written
         within a second would be one for them.
         """
-        tileset = {"path": self.layer, "zoomLevels": self.depth, "imgextension": "png", "isOverlay": False}
+        tileset = {"path": LAYER, "zoomLevels": self.depth, "imgextension": "png", "isOverlay": False}
         tileset |= more
         text = f"var overviewerConfig = {json.dumps({'CONST': {'tileSize': 48}, 'tilesets': [tileset]})};\n"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -119,16 +118,10 @@ class DrawnSite:
 
     def draw_alone(self, path: str, seconds: int) -> None:
         """Against the law: nothing above it is touched."""
-        self.rendering.replace(self._digits(path), drawn(f"{self.layer} {next(self._drawings)}"), seconds)
+        self.rendering.replace(self._digits(path), drawn(f"{LAYER} {next(self._drawings)}"), seconds)
 
     def file(self, path: str) -> Path:
         return self.rendering.file(self._digits(path))
-
-    def address(self, path: str) -> str:
-        return f"/{self.layer}{self._digits(path)}.png"
-
-    def tile(self, path: str) -> LayerTile:
-        return self.rendering.tile(self._digits(path))
 
     def _draw_above(self, leaf: str) -> None:
         for length in range(len(leaf) - 1, 0, -1):
@@ -164,19 +157,8 @@ class Stage:
         self.project.add_map("small", f"{self.server.url}/", **keys)
 
     def harvest(self, day: str, *more: str) -> str:
-        """Its log; `asked` is of this harvest alone."""
-        self.server.received.clear()
+        """Returns its log."""
         return self.project.crawl("small", day, "-s", "RETRY_PAUSE=0.02", *more, check=False).stderr
-
-    @property
-    def asked(self) -> list[tuple[str, str]]:
-        """Method and digits of the requests for tiles, in order."""
-        received = [one for one in self.server.received if one.path.endswith(".png")]
-        prefix = f"/{self.files.layer}/"
-        return [
-            (one.method, one.path.removeprefix(prefix).removesuffix(".png").replace("/", ""))
-            for one in received
-        ]
 
     @property
     def is_up_to_date(self) -> bool:

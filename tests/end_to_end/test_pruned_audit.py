@@ -30,15 +30,6 @@ def stage(project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbeh
     return stage
 
 
-def test_audit_without_a_find_asks_each_skipped_place_once_and_nothing_twice(stage: Stage) -> None:
-    log = stage.harvest(DAYS[1])
-    assert the_walk(log).is_pruned
-    rendering = stage.files.rendering
-    places = {path.replace("/", "") for path in rendering.paths() | rendering.missing()}
-    assert sorted(path for _, path in stage.asked) == sorted(places)
-    assert ": none had changed" in log
-
-
 def test_audited_change_makes_the_same_harvest_ask_everything(stage: Stage) -> None:
     """One in each of two branches, and a third one where no tile was: the audit need not meet them all."""
     stage.files.draw_alone("120", OLD)
@@ -50,19 +41,6 @@ def test_audited_change_makes_the_same_harvest_ask_everything(stage: Stage) -> N
     (warning,) = [line for line in log.splitlines() if "] WARNING: layer" in line]
     assert "had changed below one that had not" in warning
     assert "all of it is asked now" in warning
-
-
-def test_audit_of_zooms_that_leave_out_the_coarse_ones_comes_to_its_end(stage: Stage) -> None:
-    """What is not kept has no results of which it could be told that it was asked."""
-    stage.describe(audit=1, zooms=[-1, 0])
-    stage.harvest(DAYS[1])
-    log = stage.harvest(DAYS[2])
-    assert the_walk(log).is_pruned
-    assert {len(path) for _, path in stage.asked} == {1, 2, 3}
-    stage.files.draw_alone("03", OLD)
-    stage.harvest(DAYS[3])
-    added = {version.tile for version in stage.project.versions() if version.day == DAYS[3]}
-    assert stage.files.tile("03") in added
 
 
 def test_a_clock_that_is_put_back_after_the_proof_hides_no_change(stage: Stage) -> None:

@@ -1,30 +1,36 @@
-"""Mosaics as files, beside the same picture put together by Pillow."""
+"""Mosaics and differences as files, and lists, beside the same pictures put together by Pillow."""
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
-from PIL import Image, ImageChops, ImageStat
+from PIL import Image, ImageChops, ImageDraw, ImageStat
 
-from tests.export.island import picture
+from tests.export.island import CHANGED, GONE, NEW, picture
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
+from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import mosaic
-from tileharvest.export.excerpt import excerpt_of
+from tileharvest.export.difference import changed_pixels, write_difference, write_list
+from tileharvest.export.excerpt import Excerpt, excerpt_of
 from tileharvest.export.mosaic import sheet_of, write_mosaic
+from tileharvest.history.database import History
 from tileharvest.pictures.pixels import on_ground
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from datetime import date
-
-    from tileharvest.history.database import History
 
 GROUND = (10, 20, 30)
 
@@ -149,3 +155,83 @@ def test_a_full_disk_and_too_large_a_file_leave_the_picture_from_before(
         write_mosaic(sheet, path, world.store, Count(), most_bytes=1000)
     assert path.read_bytes() == b"before"
     assert os.listdir(tmp_path) == ["map.png"]  # noqa: PTH208
+
+
+GREEN: Final = (0, 200, 60, 255)
+RED: Final = (230, 30, 30, 255)
+
+
+def between(history: History, first: date, last: date) -> Excerpt:
+    return excerpt_of(history, MAP, first=str(first), last=str(last))
+
+
+def place(tile: Tile) -> tuple[int, int, int, int]:
+    """Where a tile lies in the picture of the island."""
+    left, top = (tile.column + 2) * SIZE, (tile.row + 2) * SIZE
+    return left, top, left + SIZE, top + SIZE
+
+
+def is_faded(found: Image.Image, before: Image.Image) -> bool:
+    """Whether each pixel has a quarter of the colours, and half of the way to grey."""
+    whole, colours = found.tobytes(), before.tobytes()
+    for at in range(0, len(whole), 4):
+        red, green, blue, opacity = colours[at : at + 4]
+        grey = 0.299 * red + 0.587 * green + 0.114 * blue
+        pale = [128 + (grey + 0.25 * (channel - grey) - 128) / 2 for channel in (red, green, blue)]
+        apart = max(abs(a - b) for a, b in zip(whole[at : at + 3], pale, strict=True))
+        if whole[at + 3] != opacity or apart > 2:
+            return False
+    return True
+
+
+def test_what_has_changed_has_its_colours_and_all_else_is_faded(
+    world: World, history: History, tmp_path: Path
+) -> None:
+    path, excerpt = tmp_path / "diff.png", between(history, FIRST, SECOND)
+    _, damaged = write_difference(sheet_of(excerpt, path, 0, None), path, world.store, Count(), None)
+    found, before, now = Image.open(path), picture(world, FIRST), picture(world, SECOND)
+    assert (found.size, damaged) == (now.size, 0)
+    expected = {CHANGED: now.crop(place(CHANGED)), GONE: before.crop(place(GONE)), NEW: now.crop(place(NEW))}
+    for tile, colour in ((GONE, RED), (NEW, GREEN)):
+        ImageDraw.Draw(expected[tile]).rectangle((0, 0, SIZE - 1, SIZE - 1), outline=colour)
+    for tile in (Tile.at(0, column, row) for column in range(-2, 2) for row in range(-2, 2)):
+        part = found.crop(place(tile))
+        if tile in expected:
+            assert part.tobytes() == expected[tile].tobytes(), tile
+        else:
+            assert is_faded(part, now.crop(place(tile))), tile
+
+
+def test_lists_name_the_blocks_of_each_tile(tmp_path: Path) -> None:
+    """A block is a pixel, and a tile has 8 of them: that of column -2 and row 1 the blocks -16 to -9 and 8 to
+    15."""
+    projection = Projection((2 / 8, 0, 0, 0), (0, 0, -2 / 8, 0))
+    layer = Layer("flat", Pyramid(4), "png", tile_size=(8, 8), projection=projection)
+    world, tiles = World(tmp_path / "flat"), [Tile.at(0, -2, 1), Tile.at(0, 0, 0)]
+    world.harvest(FIRST, dict.fromkeys(tiles, coloured(RED)), layer="flat", described=layer)
+    world.harvest(SECOND, {tiles[0]: coloured(GREEN)}, layer="flat", described=layer)
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        excerpt = between(history, FIRST, SECOND)
+        for ending in ("json", "csv"):
+            size = write_list(excerpt, tmp_path / f"diff.{ending}", Count())
+            assert size == (tmp_path / f"diff.{ending}").stat().st_size
+    (row,) = json.loads((tmp_path / "diff.json").read_text("utf-8"))
+    assert list(row.values())[:6] == ["0_-3_-3", "changed", -16, 8, -9, 15]
+    assert list(row)[:6] == ["tile", "change", "west", "north", "east", "south"]
+    with (tmp_path / "diff.csv").open(encoding="utf-8", newline="") as file:
+        assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()}]
+
+
+def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> None:
+    """Two of a tile left of the middle, in its colours, and one of a new tile right of it."""
+    world = World(tmp_path)
+    before = Image.new("RGBA", (SIZE, SIZE), RED)
+    now, new = before.copy(), Image.new("RGBA", (SIZE, SIZE))
+    for image, place in ((now, (1, 2)), (now, (3, 2)), (new, (5, 6))):
+        image.putpixel(place, GREEN)
+    world.harvest(FIRST, {Tile.at(0, -1, 0): as_png(before)})
+    world.harvest(SECOND, {Tile.at(0, -1, 0): as_png(now), Tile.at(0, 0, 0): as_png(new)})
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        found = changed_pixels(between(history, FIRST, SECOND), world.store)
+        assert found == (3, (1 - SIZE, 2, 6, 7))
+        assert changed_pixels(between(history, SECOND, SECOND), world.store) == (0, None)

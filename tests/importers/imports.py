@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from PIL import Image
 
+from tests.export.watching import Count
 from tests.servers.repositories import FastImport, moment_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
@@ -41,22 +42,14 @@ PLAIN = MapDescription(
 
 
 @dataclass
-class Watched:
+class Watched(Count):
     """Collects what an import tells its watch."""
 
     days: list[date] = field(default_factory=list)
     unread: list[tuple[date, str]] = field(default_factory=list)
     missing: list[tuple[date, str, str]] = field(default_factory=list)
     outcomes: Counter[Outcome] = field(default_factory=Counter)
-    expected: int = 0
-    done: int = 0
     outside: int = 0
-
-    def expects(self, parts: int) -> None:
-        self.expected = parts
-
-    def passed(self, parts: int) -> None:
-        self.done += parts
 
     def recorded(self, day: date, record: DayRecord) -> None:
         self.days.append(day)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import date
 from hashlib import sha1
+from shutil import copytree
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
 
 from tests.importers.imports import PLAIN, Imports, dot, repository
+from tests.servers.minedmap import example, published_as_minedmap
 from tests.servers.repositories import FastImport, git, moment_of
 from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.importers.snapshot import FolderSnapshot, SnapshotSite, is_configuration, maps_within
 from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 
@@ -160,3 +165,22 @@ def test_what_git_alone_does_not_have_is_told(imports: Imports, plain: Path, tmp
         imports.git(tmp_path / "shallow")
     with pytest.raises(ConfigurationError, match="is not a git repository"):
         imports.git(tmp_path)
+
+
+URL = "https://map.example.net/world/"
+
+
+def test_the_map_of_a_packages_renderer_is_found_and_read(
+    shared_maps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = published_as_minedmap(shared_maps, "duckmap", 6, tmp_path / "made")
+    site = copytree(made, tmp_path / "tree" / "map")
+    tree = FolderSnapshot(tmp_path / "tree")
+    assert maps_within(tree.paths()) == []
+    monkeypatch.setitem(RENDERERS, "minedmap", example())
+    assert maps_within(tree.paths()) == ["map"]
+    assert is_configuration("map/data/info.json")
+    read = asyncio.run(SnapshotSite.read(MapDescription(name="m", url=URL), FolderSnapshot(site)))
+    assert read.site.renderer == "minedmap"
+    files = {path for path in FolderSnapshot(site).paths() if path.endswith(".png")}
+    assert {path for path in files if read.place(path) is not None} == files

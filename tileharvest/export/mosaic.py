@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -41,8 +40,6 @@ IN_MEMORY: Final = 40_000_000
 needs pyvips."""
 _MOST_KEPT: Final = 6_000_000
 """The most pixels of a WebP that is packed with the usual method in 300 MB of memory, even of noise."""
-_LOOK: Final = 0.2
-"""Seconds between two looks at a file that pyvips writes."""
 
 
 class PictureFormat(NamedTuple):
@@ -269,19 +266,12 @@ def _write_large(
             "JPEG": partial(image.jpegsave, Q=quality, subsample_mode="on"),
             "TIFF": partial(image.tiffsave, compression="deflate", predictor="horizontal", bigtiff=is_big),
         }[chosen.name]
-        with ThreadPoolExecutor(1, "picture") as thread:
-            saving = thread.submit(save, target.file.name)
-            try:
-                # A signal interrupts this thread, and not pyvips.
-                while wait([saving], _LOOK).not_done:
-                    target.passed(0)
-                saving.result()
-            except pyvips.Error as error:
-                is_full = "No space left" in str(error) or "File too large" in str(error)
-                raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
-            except BaseException:
-                image.set_kill(True)
-                raise
+        try:
+            # A signal that comes meanwhile is obeyed when pyvips has written the file.
+            save(target.file.name)
+        except pyvips.Error as error:
+            is_full = "No space left" in str(error) or "File too large" in str(error)
+            raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
 
 
 def _write_pixels(file: IO[bytes], bands: Iterator[Pillow.Image]) -> int:

@@ -131,7 +131,7 @@ def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
     if re.search(r"^(?:import|export)\b", body, re.MULTILINE):
         raise ValueError(f"module {name} imports or exports in a form that cannot be put into one script")
     named = ", ".join(exported)
-    return f"async (exports, later, given) => {{\n{body}\nObject.assign(exports, {{ {named} }});\n}}"
+    return f"async (exports, later) => {{\n{body}\nObject.assign(exports, {{ {named} }});\n}}"
 
 
 def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> str:
@@ -140,21 +140,14 @@ def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> st
         return ""
     if path not in modules:
         raise ValueError(f"module {name} imports {path}, which is not there")
-    given = f'await given("{_instead(path, name, modules)}")'
+    module = f'await later("{found[2]}")'
     if names is None:
-        return f"{given};"
+        return f"{module};"
     if names.startswith("* as "):
-        return f"const {names[5:]} = {given};"
+        return f"const {names[5:]} = {module};"
     if names.startswith("{"):
-        return f"const {names.replace(' as ', ': ')} = {given};"
-    return f"const {{ default: {names} }} = {given};"
-
-
-def _instead(path: str, importer: str, modules: Mapping[str, str]) -> str:
-    """Returns the module of `published/` that replaces another one, or that other one itself if none does.
-    The modules of `published/` see those that they replace."""
-    own = f"{_OWN}{path}"
-    return own if own in modules and not importer.startswith(_OWN) else path
+        return f"const {names.replace(' as ', ': ')} = {module};"
+    return f"const {{ default: {names} }} = {module};"
 
 
 def _is_module(name: str) -> bool:
@@ -187,7 +180,7 @@ async function load(name) {
     const wanted = new URL(path, `https://module.invalid/${folder}`).pathname.slice(1);
     const own = `published/${wanted}`;
     return given(own in modules && !name.startsWith("published/") ? own : wanted);
-  }, given);
+  });
   return exports;
 }
 """

@@ -153,15 +153,15 @@ def restore(past: PastSite, store: TileStore, folder: Path, watch: Watch) -> Res
         return _Restoring(past, store, beside, watch).restore()
 
 
+@dataclass
 class _Restoring:
     """Writes the files of a past site into a folder."""
 
-    def __init__(self, past: PastSite, store: TileStore, folder: Path, watch: Watch) -> None:
-        self._past = past
-        self._store = store
-        self._folder = folder
-        self._watch = watch
-        self.restored = Restored()
+    _past: PastSite
+    _store: TileStore
+    _folder: Path
+    _watch: Watch
+    restored: Restored = field(default_factory=Restored)
 
     def restore(self) -> Restored:
         past, restored = self._past, self.restored

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from tileharvest.errors import MovedError, SiteError
+from tileharvest.export.target import Watch
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.history.imported_day import (
     ImportedDay,
@@ -50,14 +51,8 @@ _SILENT: Final = frozenset({Outcome.NOTHING, Outcome.IGNORED, Outcome.NOT_MODIFI
 a row for every tile."""
 
 
-class ImportWatch(Protocol):
-    """Shows how an import gets on."""
-
-    def expects(self, parts: int) -> None:
-        """Takes how many parts the source has: commits, folders or days. It is called once."""
-
-    def passed(self, parts: int) -> None:
-        """Takes how many more parts are done, whatever they brought."""
+class ImportWatch(Watch, Protocol):
+    """Shows how an import gets on, and what it brings."""
 
     def recorded(self, day: date, record: DayRecord) -> None:
         """Takes a day that is in the history now."""
@@ -100,8 +95,6 @@ class ImportedMap:
         """The day of that snapshot."""
         self._latest: dict[Place, Version] = {}
         """The latest version of each tile on that day."""
-        self._present: Counter[str] = Counter()
-        """The number of existing tiles of each layer, by these versions."""
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was
@@ -124,8 +117,6 @@ class ImportedMap:
             # This is the first day, or the history has got other days since the last one.
             last = None
             self._latest = dict(versions_until(self._history, name, day))
-            there = (layer for (layer, _), version in self._latest.items() if not version.gone)
-            self._present = Counter(there)
         if last is None or changed is None or not changed.isdisjoint(last.looked_at):
             site, changed = await SnapshotSite.read(self._description, snapshot), None
         else:
@@ -147,7 +138,7 @@ class ImportedMap:
                 tiles=tiles,
                 areas=None if last is not None else {one: site.kept(one) for one in site.layers},
                 is_complete=True,
-                unchanged={} if last is None else self._unchanged(tiles),
+                unchanged={} if last is None else self._present() - _named(tiles),
                 kept=kept_in_words(self._description),
                 stored_bytes=self._stored_bytes,
                 files=None if last is not None and site.files is last.files else site.files,
@@ -163,7 +154,8 @@ class ImportedMap:
         places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
         if changed is None:
             places |= dict.fromkeys(filter(site.is_kept, self._known(site)))
-        known = sum(self._present[layer] for layer in site.layers)
+        present = self._present()
+        known = sum(present[layer] for layer in site.layers)
         missing = sum(self._is_present(place) and not site.has(place) for place in places)
         if missing > known / 2:
             raise MovedError(
@@ -180,10 +172,8 @@ class ImportedMap:
             results += [msgspec.structs.replace(one, body=None) for one in found]
         for result in results:
             if result.outcome.makes_version:
-                place, version = (result.layer, result.tile), _version(result, day)
-                self._present[result.layer] += (not version.gone) - self._is_present(place)
-                self._latest[place] = version
-        if not results and not self._present.total():
+                self._latest[result.layer, result.tile] = _version(result, day)
+        if not results and not present.total():
             raise site.no_tiles()
         return results
 
@@ -203,10 +193,13 @@ class ImportedMap:
         there = ((place, self._latest[place]) for place in known)
         return failed + [ImportedTile(*place, one.image, one.validator) for place, one in there]
 
-    def _unchanged(self, named: Sequence[ImportedTile]) -> Mapping[str, int]:
-        unchanged = self._present.copy()
-        unchanged.subtract(one.layer for one in named if one.image is not None)
-        return {layer: number for layer, number in unchanged.items() if number > 0}
+    def _present(self) -> Counter[str]:
+        """Returns the number of existing tiles of each layer, by their latest versions."""
+        return Counter(layer for (layer, _), version in self._latest.items() if not version.gone)
+
+
+def _named(tiles: Iterable[ImportedTile]) -> Counter[str]:
+    return Counter(one.layer for one in tiles if one.image is not None)
 
 
 def _imported(results: Sequence[TileResult]) -> list[ImportedTile]:
@@ -244,7 +237,7 @@ async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: I
             hint = f"is it in {folder / maps[0]}?"
         raise SiteError(f"no map was found in {folder}; nothing was changed: {hint}") from None
     watch.recorded(day, record)
-    watch.passed(1)
+    watch.passed()
 
 
 def commit_days(commits: Iterable[tuple[int, str]], zone: ZoneInfo, now: datetime) -> dict[date, str]:
@@ -308,7 +301,7 @@ async def import_git(
             else:
                 is_any = True
                 watch.recorded(day, record)
-        watch.passed(1)
+        watch.passed()
     if not is_any:
         raise no_map(repository, tip, folder, why)
 

@@ -324,7 +324,7 @@ def import_kedamadiff(
                 watch.recorded(day, record)
             elif kept:
                 watch.left_out(day, f"none of its {counted(missing, 'image')} can be read")
-        watch.passed(1)
+        watch.passed()
     if outside and not is_any:
         raise SiteError(
             f"map '{description.name}' keeps none of the tiles of {archive.savename}, by its zooms and zones"

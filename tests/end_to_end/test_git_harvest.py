@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.git_maps import MAPS, URL, rows
+from tests.end_to_end.git_maps import URL, rows
 from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP_ANEW
 from tests.end_to_end.real_maps import harvested_versions
 from tests.servers.git_host import git_host
@@ -69,9 +69,12 @@ def host(served: tuple[Nginx, Path]) -> Host:
 def test_the_history_is_that_of_harvests_over_http(
     drawn: PublishedMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
 ) -> None:
-    harvested = harvested_versions(shared_maps, common_folder, drawn)
-    project.add_map(drawn.name, URL, git={"url": host.url, "path": "docs"})
-    for one in harvested:
+    """What an import has brought is not fetched again."""
+    first, *others = harvested = harvested_versions(shared_maps, common_folder, drawn)
+    project.add_map(drawn.name, URL, renderer=drawn.renderer, git={"url": host.url, "path": "docs"})
+    host.publish(shared_maps, drawn.name, first.version, first.day)
+    project.scrapy("import", "git", host.url, drawn.name, "--path", "docs")
+    for one in others:
         host.publish(shared_maps, drawn.name, one.version, one.day)
         host.server.clear_log()
         project.crawl(drawn.name, one.day, spider=drawn.renderer)
@@ -90,26 +93,6 @@ def test_the_history_is_that_of_harvests_over_http(
         assert all("TileHarvest/" in line.agent for line in log)
         assert summary["walk"] == "git"
     assert project.stored() == harvested[-1].stored
-
-
-@pytest.mark.parametrize("drawn", MAPS[-1:], ids=lambda drawn: drawn.name)
-def test_a_harvest_goes_on_where_an_import_has_ended_as_harvests_over_http_do(
-    drawn: PublishedMap, host: Host, project: Project, shared_maps: Path, common_folder: Path
-) -> None:
-    """All versions but the last are imported, and the last one is harvested."""
-    harvested = harvested_versions(shared_maps, common_folder, drawn)
-    *earlier, last = harvested
-    project.add_map(drawn.name, URL, renderer=drawn.renderer, git={"url": host.url, "path": "docs"})
-    for one in earlier:
-        host.publish(shared_maps, drawn.name, one.version, one.day)
-    project.scrapy("import", "git", host.url, drawn.name, "--path", "docs")
-    host.publish(shared_maps, drawn.name, last.version, last.day)
-    host.server.clear_log()
-    project.crawl(drawn.name, last.day, spider=drawn.renderer)
-    assert len(list(host.server.log())) <= 7
-    # What an import has brought is not fetched again.
-    assert "nMod" not in project.outcomes().values()
-    assert rows(project.versions()) == rows(last.versions)
 
 
 def test_a_quiet_day_costs_three_requests_and_no_tile(

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from contextlib import nullcontext
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -17,14 +18,13 @@ from tests.history.making import put_empty_history
 from tests.importers.imports import Imports
 from tests.servers.published import published
 from tileharvest.errors import ConfigurationError, TileHarvestError
-from tileharvest.export.restored_tree import PastSite, Restored, restore
+from tileharvest.export.restored_tree import PastSite, Restored, _path, restore
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.description import MapDescription
 from tileharvest.pictures.pixels import on_ground
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 URL: Final = "https://map.example.net/world/"
 VERSIONS: Final = {
@@ -171,6 +171,12 @@ def test_a_day_without_a_configuration_takes_the_next_one_if_that_has_the_same_f
         with pytest.raises(TileHarvestError, match=f"no configuration of map 'alexjj' for {first}"):
             restored(past, first, tmp_path / "again")
         assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("path", ["../x", "a/%2e%2e/%2e%2e/x", "/etc/passwd", "a\\..\\x", "a%00x"])
+def test_no_address_of_a_site_leads_to_another_place_on_this_computer(path: str) -> None:
+    assert _path(Path("site"), URL + path, URL) is None
+    assert _path(Path("site"), f"{URL}a/x.png", URL) == Path("site/a/x.png")
 
 
 def forget(past: Imports, day: date) -> None:

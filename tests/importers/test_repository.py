@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import socket
 import subprocess
@@ -19,7 +18,7 @@ from tests.importers.imports import repository as made_repository
 from tests.servers.git_host import git_host
 from tileharvest.errors import SiteError
 from tileharvest.importers import repository as repository_module
-from tileharvest.importers.repository import Repository, packed_bytes
+from tileharvest.importers.repository import Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,13 +101,3 @@ def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     repository = Repository(tmp_path / "cache", "git@example.net:owner/map")
     with pytest.raises(SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"):
         repository.fetch(None)
-
-
-def test_bytes_that_come_are_counted_once_from_the_first_object(tmp_path: Path) -> None:
-    """Few objects come as a pack, too. Git links it to its last name before it takes the first one away."""
-    made = made_repository(tmp_path / "map.git", {"2024-05-01": {"0.png": b"png"}})
-    folder = tmp_path / "cache"
-    Repository(folder, str(made.folder)).fetch(None)
-    (pack,) = folder.glob("objects/pack/*.pack")
-    os.link(pack, pack.with_name("tmp_pack_a1b2c3"))
-    assert packed_bytes(folder) == pack.stat().st_size

@@ -15,7 +15,7 @@ from PIL import Image, ImageChops, ImageDraw, ImageStat
 from tests.export.island import CHANGED, GONE, NEW, picture
 from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.averaging import averaged, farthest_apart, pixels_of
-from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World
+from tests.viewer.building import FIRST, MAP, SECOND, SIZE, THIRD, World, as_png
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import mosaic

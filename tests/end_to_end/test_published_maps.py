@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections import Counter
@@ -9,13 +10,14 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha1
 from io import BytesIO
+from random import Random
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from PIL import Image as Pillow
 
 from tests.end_to_end.bad_input.small_site import drawn as image_named
-from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.project import LayerTile, Project, answered, await_condition
 from tests.end_to_end.pruned_stage import RARELY, counts, latest
 from tests.end_to_end.published_maps import (
     ANTWORLD_MAP,
@@ -282,3 +284,69 @@ def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, 
     assert (first["add"], first["404"]) == (2, 142)
     assert (second["upd"], second["ign"]) == (1, 1)
     assert project.query("SELECT DISTINCT description ->> '$.tile_size[0]' FROM harvest_layers") == [(64,)]
+    told = json.loads(project.scrapy("diff", "canvas", DAY, NEXT_DAY, "--json").stdout)
+    left = top = 1029 * 64
+    assert (told["pixels"], told["box"]) == (64 * 64, [left, top, left + 64, top + 64])
+
+
+SIDE: Final = 2048
+"""Tiles along the edge of a canvas, of which 1,000 exist, all of them in the region that is kept."""
+REGION: Final = range(928, 1120)
+
+
+def paint(site: Path, place: tuple[int, int], number: int) -> None:
+    """No two of these images are alike."""
+    file = site / f"{place[0]}/{place[1]}.png"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    Pillow.new("RGB", (16, 16), f"#{number:06x}").save(file)
+    # By nginx's ETag, files of one second and one size are the same.
+    os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
+
+def canvas_of(site: Path) -> dict[LayerTile, bytes]:
+    return {
+        LayerTile("zoom11", 0, 2 * int(file.parent.name) + 1, -2 * int(file.stem) - 1): file.read_bytes()
+        for file in site.glob("*/*.png")
+    }
+
+
+def test_a_canvas_of_four_million_places_is_kept_for_three_days_with_a_kill_on_each(
+    project: Project, tmp_path: Path
+) -> None:
+    """On the second day what exists is asked, and a share of what was empty; on the third, a week after the
+    first, the rest of it."""
+    site, side = tmp_path / "site", len(REGION)
+    corners = Random(40).sample([(x, y) for x in REGION[::8] for y in REGION[::8]], 40)
+    tiles = [(x + i, y + j) for x, y in corners for i in range(5) for j in range(5)]
+    for number, place in enumerate(tiles):
+        paint(site, place, number)
+    zone = {
+        "center": [2 * REGION[side // 2], -2 * REGION[side // 2]],
+        "zoom": 0,
+        "width": side,
+        "height": side,
+    }
+    published_on, requests = {}, []
+    with nginx(site) as server:
+        url = f"{server.url}/{{x}}/{{y}}.png"
+        project.add_map("canvas", url, canvas={"tiles": [SIDE, SIDE]}, zones=[zone], concurrency=16)
+        for day in ("2026-11-13", "2026-11-14", "2026-11-20"):
+            server.clear_log()
+            with project.running("crawl", "xyz", "-a", "map=canvas", "-a", f"day={day}") as process:
+                assert await_condition(lambda: answered(server) >= 3_000, process)
+                process.kill()
+            project.crawl("canvas", day, spider="xyz")
+            published_on[day] = canvas_of(site)
+            requests.append(len({line.path for line in server.log() if line.path.endswith(".png")}))
+            if len(requests) == 1:
+                beside = corners[0][0] + 7, corners[0][1]
+                for number, place in enumerate((*tiles[10:60], beside), start=5_000):
+                    paint(site, place, number)
+                for x, y in tiles[60:70]:
+                    (site / f"{x}/{y}.png").unlink()
+    stored = {name.partition("/")[2].partition(".")[0]: body for name, body in project.stored().items()}
+    for day, published_then in published_on.items():
+        recorded = as_of(project.versions(), day)
+        assert {tile: stored[sha1] for tile, sha1 in recorded.items()} == published_then
+    assert requests[0] == side**2
+    assert requests[1] < side**2 / 2

@@ -104,14 +104,9 @@ def behave(settings: BaseSettings, rules: Rules) -> None:
     settings.set("USER_AGENTS", rules.user_agents, priority="spider")
 
 
-def relax_garbage_collection() -> None:
-    """Lets the collector of reference cycles look less often, and never again at what was imported."""
-    _freeze_what_was_imported()
-    gc.set_threshold(_GC_THRESHOLD)
-
-
 @cache
-def _freeze_what_was_imported() -> None:
-    """Freezes the objects that exist now. This is done once in a process, because a later call would keep
-    what earlier crawls have left for ever."""
+def relax_garbage_collection() -> None:
+    """Lets the collector of reference cycles look less often, and never again at what was imported. Only the
+    first call in a process does this: a later one would keep what earlier crawls have left for ever."""
     gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD)

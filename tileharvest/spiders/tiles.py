@@ -277,10 +277,7 @@ class TileSpider(Spider):
         for layer, tile, asked in wanted:
             groups.setdefault((layer.name, asked), []).append(tile)
         for (name, asked), tiles in groups.items():
-            for block in blocks_of(name, tiles):
-                new = self._unrequested(block, asked)
-                if new is not None:
-                    yield self.ask(new, asked)
+            yield from (self.ask(block, asked) for block in blocks_of(name, tiles))
 
     def idle(self) -> None:
         """Ends the harvest when nothing is left to do. Tiles that were missed are asked for first."""
@@ -290,17 +287,13 @@ class TileSpider(Spider):
             self._completing = asyncio.ensure_future(self._complete())
         raise DontCloseSpider
 
-    async def settled(self) -> None:
-        """Returns when the beginning was cancelled, and every task that completes the harvest is done."""
+    async def end(self, reason: str) -> None:
+        """Ends the harvest when the spider has closed, or leaves it to be continued."""
         if self.crawl.beginning is not None:
             # The site may have asked for long pauses.
             await cancel(self.crawl.beginning)
         if self._completing is not None:
             await asyncio.wait([self._completing])
-
-    async def end(self, reason: str) -> None:
-        """Ends the harvest when the spider has closed, or leaves it to be continued."""
-        await self.settled()
         try:
             await self.throttle.close()
         except TileHarvestError as error:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 PROVED = "none of 3 tiles changed after the one above it, in 60 minutes"
 DEPTHS = {LAYER: 3}
-CHANGED = "tile 0_1_1 had changed below one that had not"
 
 
 @pytest.fixture
@@ -75,17 +74,6 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
     layers: Any = {LAYER: LayerWalk(None, Walk(Pyramid(DEPTHS[LAYER])))}  # type: ignore[arg-type]  # not asked
     walks = Walks.begin(began(history, LATER), description, layers, LATER)
     assert walks.decisions == told
-
-
-def test_a_withdrawn_proof_is_told_with_what_was_found(history: History) -> None:
-    description = harvested(history)
-    harvest = began(history, LATER)
-    harvest.note_walk("pruned", PROVED, kept_in_words(description))
-    harvest.distrust(LAYER, CHANGED)
-    ended(harvest)
-    walk = on(history, description, LATER + timedelta(1))
-    words = f"full: not to be relied on: {CHANGED}"
-    assert (walk.is_pruned, walk.layers[LAYER].in_words) == (False, words)
 
 
 def test_other_zooms_and_a_map_that_was_never_harvested_are_walked_in_full(history: History) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,22 +71,6 @@ def shares(workers: list[Share], of_map: int, of_host: int, now: float = NOW) ->
         found.append(host.share(now, one, of_map, of_host, 60)[0])
         host.shares[one.worker] = one, now + 60
     return found
-
-
-@pytest.mark.parametrize(
-    ("workers", "of_map", "of_host", "expected"),
-    [
-        ([own(0)], 4, 9, [4]),
-        ([own(0), own(1)], 4, 9, [2, 2]),
-        ([own(0), own(1, is_busy=False)], 4, 9, [4, 0]),
-        ([own(0), own(1, name="n")], 4, 4, [2, 2]),
-        ([own(0), own(1), own(2, name="n")], 4, 3, [1, 1, 1]),
-    ],
-)
-def test_busy_workers_divide_the_places_of_their_map_and_of_the_host(
-    workers: list[Share], of_map: int, of_host: int, expected: list[int]
-) -> None:
-    assert shares(workers, of_map, of_host) == expected
 
 
 def test_each_of_more_workers_than_places_has_its_turn() -> None:

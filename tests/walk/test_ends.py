@@ -9,8 +9,7 @@ import pytest
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.missing import SAMPLE, Missing, is_empty
-from tileharvest.walk.tile_count_guard import CANVAS, NEIGHBOURS, TileCountGuard, most_tiles
+from tileharvest.walk.ends import CANVAS, NEIGHBOURS, SAMPLE, Missing, TileCountGuard, is_empty, most_tiles
 from tileharvest.walk.walk import Walk
 
 

@@ -33,7 +33,7 @@ from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.missing import SAMPLE, Missing, is_empty
+from tileharvest.walk.ends import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.results import Asked, TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
-    from tileharvest.walk.tile_count_guard import TileCountGuard
+    from tileharvest.walk.ends import TileCountGuard
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")

@@ -19,8 +19,8 @@ from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.results import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
+from tileharvest.walk.ends import CANVAS, NEIGHBOURS, TileCountGuard, most_tiles
 from tileharvest.walk.flat import FlatStart, flat_start
-from tileharvest.walk.tile_count_guard import CANVAS, NEIGHBOURS, TileCountGuard, most_tiles
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:

@@ -216,7 +216,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     first: Literal["get", "head"] = "get"
     """How a map's first harvest asks for the tiles that it keeps: by GET at once, or by HEAD and then GET."""
     max_tiles: int | None = None
-    """The most tiles of a layer. A walk that finds more is ended. None means what `walk.tile_count_guard`
+    """The most tiles of a layer. A walk that finds more is ended. None means what `walk.ends`
     derives from the last harvest. If a number is set, walks over equal images are not ended."""
     enabled: bool = True
     """Whether `tileharvest harvest --all` and `tileharvest run` harvest the map."""

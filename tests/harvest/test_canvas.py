@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import tracemalloc
 from datetime import timedelta
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 import pytest
 from msgspec.structs import replace
+from PIL import Image as Pillow
 
 from tests.middlewares.making import DAY, LAYER, added, drawn, opened
 from tileharvest.errors import BudgetError
@@ -125,3 +128,20 @@ async def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_
         everywhere = [replace(blank, tile=tile) for block, _ in harvest.first() for _, tile in block.tiles()]
         with pytest.raises(BudgetError, match=said):
             await harvest.keep_results(everywhere)
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+async def test_a_tile_of_another_size_than_the_others_is_kept_and_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_told: bool
+) -> None:
+    (layer,) = canvas(64).layers
+    site = Site("xyz", (dataclasses.replace(layer, tells_size=is_told, tile_size=(16, 16)),))
+    keys = {"url": "http://canvas.example.net/{x}/{y}.png", "canvas": Canvas(tiles=(64, 64))}
+
+    async with opened(tmp_path, DAY, site=site, **keys) as harvest:
+        for column, pixels in enumerate((16, 16, 32, 8)):
+            body = BytesIO()
+            Pillow.new("L", (pixels, pixels), column).save(body, "PNG")
+            await harvest.keep_results([added(Tile.at(0, column, 0), body.getvalue())])
+    (line,) = [one.getMessage() for one in caplog.records if "pixels" in one.getMessage()]
+    assert "an image has 32 x 32 pixels, and the others 16 x 16: it is kept" in line

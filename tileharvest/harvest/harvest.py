@@ -36,7 +36,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.ends import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
     from pathlib import Path
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer
+    from tileharvest.tiles.layers import Layer, Size
     from tileharvest.tiles.results import Asked, TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
@@ -225,8 +225,13 @@ class Harvest:
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
-        self._unknown_sizes = {layer.name for layer in site.layers if not layer.tells_size}
-        """The layers whose tiles are as large as the first image that this process finds."""
+        self._sizes: dict[str, Size | None] = {
+            layer.name: layer.tile_size if layer.tells_size else None
+            for layer in site.layers
+            if self.description.is_canvas or not layer.tells_size
+        }
+        """The size of tiles whose images are looked at. None is that of the first image that this process
+        finds."""
         self.layers = {
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
@@ -368,13 +373,30 @@ class Harvest:
                 raise
             # The lease was lost, and another worker has recorded the block in the meantime.
             return
-        if block.layer in self._unknown_sizes and bodies:
-            self._unknown_sizes.discard(block.layer)
-            await asyncio.to_thread(record.note_size, block.layer, size_of(next(iter(bodies.values()))))
+        if block.layer in self._sizes:
+            await self._learn_size(block.layer, bodies.values())
         self._count(block, found)
         missing = Missing(self._known_before, self.tally[Outcome.GONE])
         if missing.has_moved:
             raise await self._moved(missing)
+
+    async def _learn_size(self, layer: str, bodies: Iterable[bytes]) -> None:
+        """Takes over the size of a layer's first image, and logs the first image of another size."""
+        for body in bodies:
+            size, usual = size_of(body), self._sizes[layer]
+            if usual is None:
+                self._sizes[layer] = size
+                await asyncio.to_thread(self._record.note_size, layer, size)
+            elif size != usual:
+                _log.warning(
+                    "layer %s: an image has %d x %d pixels, and the others %d x %d: it is kept as it is,"
+                    " and shown as large as they are",
+                    layer,
+                    *size,
+                    *usual,
+                )
+                del self._sizes[layer]
+                return
 
     async def keep_results(self, results: Sequence[TileResult]) -> None:
         """Keeps the results of single tiles, block by block. No tile has two of them."""

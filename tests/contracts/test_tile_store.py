@@ -112,29 +112,6 @@ def test_many_threads_may_put_the_same_image(store: TileStore) -> None:
     assert store.named(IMAGE.file_name) == BODY
 
 
-def test_an_image_is_given_by_its_name(store: TileStore) -> None:
-    store.put({IMAGE: BODY})
-    assert store.named(IMAGE.file_name) == BODY
-
-
-def test_an_image_of_any_size_is_given_by_its_name(store: TileStore) -> None:
-    body = bytes(range(256)) * 4096
-    image = Image(sha1(body).hexdigest(), "webp", len(body))
-    store.put({image: body})
-    assert store.named(image.file_name) == body
-
-
-def test_a_name_that_was_never_put_is_missing(checking: TileStore) -> None:
-    with pytest.raises(MissingImageError, match=IMAGE.sha1):
-        checking.named(IMAGE.file_name)
-
-
-def test_the_extension_is_part_of_the_name(store: TileStore) -> None:
-    store.put({IMAGE: BODY})
-    with pytest.raises(MissingImageError):
-        store.named(f"{IMAGE.sha1}.jpg")
-
-
 @pytest.mark.parametrize(
     ("name", "extension"),
     [
@@ -166,7 +143,3 @@ def test_other_bytes_than_the_image_s_are_refused(checking: TileStore, body: byt
         checking.put({IMAGE: body})
     with pytest.raises(MissingImageError):
         checking.named(IMAGE.file_name)
-
-
-def test_a_new_image_is_new(checking: TileStore) -> None:
-    assert checking.put({IMAGE: BODY})

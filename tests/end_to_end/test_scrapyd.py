@@ -47,19 +47,6 @@ class Host:
     slow_site: Misbehaving
 
 
-@dataclass(frozen=True, slots=True)
-class Jobs:
-    """What was told by the jobs of one day, each in its log."""
-
-    quick: str
-    cancelled: str
-    left: dict[str, int]
-    """What `scrapy queue` counts after that."""
-    stopped: str
-    """What `scrapy harvests` says of its end."""
-    continued: str
-
-
 @pytest.fixture(scope="module")
 def host(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     folder = tmp_path_factory.mktemp("scrapyd")
@@ -74,22 +61,6 @@ def host(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         project.add_map(SLOW, slow_site.url, concurrency=1)
         deploy(clone, running)
         yield Host(running, project, clone, slow_site)
-
-
-@pytest.fixture(scope="module")
-def jobs(host: Host) -> Jobs:
-    """Two maps are scheduled; one is cancelled in the middle, and scheduled again."""
-    host.slow_site.rule_for_all = gate = Gate(30, keeps_all=True)
-    quick, slow = schedule(host, QUICK), schedule(host, SLOW)
-    await_until(lambda: gate.is_reached)
-    host.scrapyd.cancel(slow)
-    host.slow_site.rule_for_all = None
-    gate.open()
-    cancelled = host.scrapyd.await_end(slow)
-    left = json.loads(host.scrapyd.run("queue", SLOW, "--json"))
-    stopped = json.loads(host.scrapyd.run("harvests", SLOW, "--json"))[0]["stopped"]
-    continued = host.scrapyd.await_end(schedule(host, SLOW))
-    return Jobs(host.scrapyd.await_end(quick), cancelled, left, stopped, continued)
 
 
 def schedule(host: Host, name: str) -> str:
@@ -130,13 +101,6 @@ def files(folder: Path) -> set[str]:
     return {file.relative_to(folder).as_posix() for file in found}
 
 
-def requests(host: Host) -> Counter[tuple[str, str]]:
-    """What the slow site was asked about tiles, and how often."""
-    asked = ((request.method, request.path) for request in host.slow_site.received)
-    beside = ("/robots.txt", "/overviewerConfig.js")
-    return Counter((method, path) for method, path in asked if path not in beside)
-
-
 def test_the_egg_holds_every_file_of_the_program_and_nothing_else_but_its_bytecode(host: Host) -> None:
     (egg,) = (host.scrapyd.folder / "eggs" / PROJECT).iterdir()
     with zipfile.ZipFile(egg) as opened:
@@ -144,23 +108,26 @@ def test_the_egg_holds_every_file_of_the_program_and_nothing_else_but_its_byteco
     assert held == {f"tileharvest/{name}" for name in files(host.clone / "tileharvest")}
 
 
-def test_jobs_run_what_was_deployed(host: Host, jobs: Jobs) -> None:
-    assert "Spider closed (finished)" in jobs.quick
+def test_a_cancelled_job_gives_all_leases_back_and_continues_without_asking_twice(host: Host) -> None:
+    """Two maps are scheduled; one is cancelled in the middle, and scheduled again."""
+    host.slow_site.rule_for_all = gate = Gate(30, keeps_all=True)
+    quick, slow = schedule(host, QUICK), schedule(host, SLOW)
+    await_until(lambda: gate.is_reached)
+    host.scrapyd.cancel(slow)
+    host.slow_site.rule_for_all = None
+    gate.open()
+    cancelled = host.scrapyd.await_end(slow)
+    assert "run it again to continue" in cancelled
+    assert "Spider closed (shutdown)" in cancelled
+    assert "Traceback" not in cancelled
+    left = json.loads(host.scrapyd.run("queue", SLOW, "--json"))
+    assert (left["leased"], left["left"] > 0) == (0, True)
+    assert json.loads(host.scrapyd.run("harvests", SLOW, "--json"))[0]["stopped"] == "Ctrl-C or SIGTERM"
+    continued = host.scrapyd.await_end(schedule(host, SLOW))
+    assert f"continuing the harvest of map '{SLOW}'" in continued
+    assert "Spider closed (finished)" in continued
+    assert "Spider closed (finished)" in host.scrapyd.await_end(quick)
     assert {request.headers["User-Agent"] for request in host.slow_site.received} == {AGENT}
-
-
-def test_a_cancelled_job_ends_cleanly_with_all_leases_given_back(jobs: Jobs) -> None:
-    assert "run it again to continue" in jobs.cancelled
-    assert "Spider closed (shutdown)" in jobs.cancelled
-    assert "Traceback" not in jobs.cancelled
-    assert jobs.stopped == "Ctrl-C or SIGTERM"
-    assert jobs.left["leased"] == 0
-    assert jobs.left["left"] > 0
-
-
-def test_a_cancelled_harvest_that_is_scheduled_again_continues_without_asking_twice(
-    host: Host, jobs: Jobs
-) -> None:
-    assert f"continuing the harvest of map '{SLOW}'" in jobs.continued
-    assert "Spider closed (finished)" in jobs.continued
-    assert set(requests(host).values()) == {1}
+    beside = ("/robots.txt", "/overviewerConfig.js")
+    asked = Counter((one.method, one.path) for one in host.slow_site.received if one.path not in beside)
+    assert set(asked.values()) == {1}

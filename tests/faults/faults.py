@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import errno
-import json
-import os
 import shutil
 import subprocess
-import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.end_to_end.forking import ROOT
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.end_to_end.project import Project
 
 KINDS: Final = ("write", "fsync", "rename", "open", "unlink")
@@ -66,69 +58,25 @@ class Run:
         return self.calls[fault.kind] >= fault.number
 
 
-@dataclass(frozen=True, slots=True)
-class Faulty:
-    """Runs `scrapy` with faults."""
-
-    workplace: Path
-    _server: subprocess.Popen[str]
-
-    def run(
-        self,
-        project: Project,
-        fault: Fault,
-        *arguments: str,
-        disk: Path | None = None,
-    ) -> Run:
-        """Runs `scrapy ARGUMENTS`. The folder `disk` gets a copy of all that is flushed; see `flushed`."""
-        calls = self.workplace / "calls"
-        calls.write_bytes(bytes(4 * len(KINDS)))
-        told = f"{KINDS.index(fault.kind)} {fault.number} {fault.error} {int(fault.lasting)} {project.data}"
-        environment = project.environment | {"FAULT": told, "FAULT_CALLS": str(calls)}
-        if disk is not None:
-            environment["FAULT_DISK"] = str(disk)
-        assert self._server.stdin is not None
-        assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps([arguments, environment]) + "\n")
-        self._server.stdin.flush()
-        status, _, said = json.loads(self._server.stdout.readline())
-        counted = memoryview((self.workplace / "calls").read_bytes()).cast("I").tolist()
-        return Run(status, said, dict(zip(KINDS, counted, strict=True)))
-
-
-def full_disk(folder: Path, data: Path, number: int) -> dict[str, str]:
-    """Returns the environment of a program for which the disk of a data folder is full from its write of this
-    number on. `folder` gets the library."""
+def environment(folder: Path, data: Path, fault: Fault, disk: Path | None = None) -> dict[str, str]:
+    """Returns the environment of a program of which this call on its data folder fails. `folder` gets the
+    library and the counts of calls. The folder `disk` gets a copy of all that is flushed; see `flushed`."""
+    library, source = folder / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
+    if not library.exists():
+        options = "-O1 -Wall -Wextra -Werror -shared -fPIC -ldl -lpthread"
+        subprocess.run(["gcc", str(source), "-o", str(library), *options.split()], check=True)
     calls = folder / "calls"
     calls.write_bytes(bytes(4 * len(KINDS)))
-    told = f"{KINDS.index('write')} {number} {errno.ENOSPC} 1 {data}"
-    return {"LD_PRELOAD": str(_compiled(folder)), "FAULT": told, "FAULT_CALLS": str(calls)}
+    told = f"{KINDS.index(fault.kind)} {fault.number} {fault.error} {int(fault.lasting)} {data}"
+    places = {"LD_PRELOAD": str(library), "FAULT": told, "FAULT_CALLS": str(calls)}
+    return places if disk is None else places | {"FAULT_DISK": str(disk)}
 
 
-def _compiled(folder: Path) -> Path:
-    library, source = folder / "failing_calls.so", Path(__file__).with_name("failing_calls.c")
-    options = "-O1 -Wall -Wextra -Werror -shared -fPIC -ldl -lpthread"
-    subprocess.run(["gcc", str(source), "-o", str(library), *options.split()], check=True)
-    return library
-
-
-@contextmanager
-def faulty(workplace: Path) -> Iterator[Faulty]:
-    """Compiles the library of failing calls, and starts the server that runs programs with it."""
-    library = _compiled(workplace)
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.programs"],
-        cwd=ROOT,
-        env={**os.environ, "LD_PRELOAD": str(library), "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
-    ) as server:
-        try:
-            yield Faulty(workplace, server)
-        finally:
-            server.kill()
+def run(folder: Path, project: Project, fault: Fault, *arguments: str, disk: Path | None = None) -> Run:
+    """Runs `scrapy ARGUMENTS` with a fault. It starts from nothing, as the library must be loaded first."""
+    done = project.scrapy_from_nothing(*arguments, **environment(folder, project.data, fault, disk))
+    counted = memoryview((folder / "calls").read_bytes()).cast("I").tolist()
+    return Run(done.returncode, done.stderr, dict(zip(KINDS, counted, strict=True)))
 
 
 def flushed(data: Path, disk: Path) -> None:

@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.crash.soundness import assert_sound, state
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, drawn, publish, visit
 from tests.end_to_end.project import Project
-from tests.faults.faults import ERRORS, KILL, KINDS, NONE, SHORT, Fault, cut_power, flushed
+from tests.faults.days import Day
+from tests.faults.faults import ERRORS, KILL, KINDS, SHORT, Fault, cut_power, flushed
+from tests.servers.misbehaving import misbehaving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from tests.faults.days import Day
-    from tests.faults.faults import Faulty, Run
+    from tests.faults.faults import Run
 
 pytestmark = pytest.mark.timeout(1800)
 """Seconds. With `--all` a test makes dozens of harvests, and the machine may be busy."""
@@ -91,38 +93,50 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("some", some, ids=str)
 
 
-def test_a_call_that_fails_is_one_line_and_the_next_run_completes(
-    some: Some, days: Sequence[Day], with_faults: Faulty
-) -> None:
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sequence[Day]]:
+    """A map's first harvest, and a second one with new, changed, unchanged and vanished tiles."""
+    if shutil.which("gcc") is None:
+        pytest.skip("the library that lets calls fail needs gcc")
+    folder = tmp_path_factory.mktemp("days")
+    files = publish(folder / "site")
+    later = publish(folder / "site of the second day")
+    for path in PATHS[4:14]:
+        later.write(path, drawn(f"{path} changed"))
+    later.remove("33", "32")
+    with misbehaving(files.folder) as first, misbehaving(later.folder) as second:
+        day = Day(FIRST_DAY, folder / "first", first.url, None)
+        yield day, Day(SECOND_DAY, folder / "second", second.url, day.undisturbed.data)
+
+
+def test_a_call_that_fails_is_one_line_and_the_next_run_completes(some: Some, days: Sequence[Day]) -> None:
     day = days[some.day]
     for fault in some.faults(day.calls):
         project = day.project()
-        run = day.run(with_faults, project, fault)
+        run = day.run(project, fault)
         assert_told(run, fault)
         assert_sound(as_found(project))
-        assert_completes(day, project, with_faults, fault)
+        assert_completes(day, project, fault)
 
 
-def test_a_power_cut_loses_no_version(
-    some: Some, days: Sequence[Day], with_faults: Faulty, tmp_path: Path
-) -> None:
+def test_a_power_cut_loses_no_version(some: Some, days: Sequence[Day], tmp_path: Path) -> None:
     day = days[some.day]
     for fault in some.faults(day.calls):
         project = day.project()
         disk = tmp_path / "disk"
         flushed(project.data, disk)
-        run = day.run(with_faults, project, fault, disk)
+        run = day.run(project, fault, disk)
         if run.met(fault):
             cut_power(project.data, disk)
         assert_sound(as_found(project))
-        assert_completes(day, project, with_faults, fault, is_cut=True)
+        assert_completes(day, project, fault, is_cut=True)
         shutil.rmtree(disk)
 
 
-def test_what_is_written_in_parts_is_whole(days: Sequence[Day], with_faults: Faulty) -> None:
+def test_what_is_written_in_parts_is_whole(days: Sequence[Day]) -> None:
     """A write may take a part of the bytes only and return how many. Here each write takes half."""
     day, project = days[1], days[1].project()
-    run = day.run(with_faults, project, Fault("write", 1, SHORT, lasting=True))
+    run = day.run(project, Fault("write", 1, SHORT, lasting=True))
     assert (run.status, run.said) == (0, "")
     assert_sound(project)
     assert state(project) == day.end
@@ -141,16 +155,14 @@ def assert_told(run: Run, fault: Fault) -> None:
     assert "nothing" in lines[0] or "no request" in lines[0], (str(fault), run)
 
 
-def assert_completes(
-    day: Day, project: Project, with_faults: Faulty, fault: Fault, *, is_cut: bool = False
-) -> None:
+def assert_completes(day: Day, project: Project, fault: Fault, *, is_cut: bool = False) -> None:
     """Asserts that the next run leaves what an undisturbed harvest leaves.
 
     The queue is flushed less often than the history, so a power cut after the end of a harvest may bring back
     requests that were done. The next run takes them for pushed ones: it makes one more harvest, which asks
     for no tile that the history has.
     """
-    again = day.run(with_faults, project, NONE)
+    again = visit(project, day.name)
     assert (again.status, again.said) == (0, ""), str(fault)
     assert_sound(project)
     found = state(project)

@@ -81,14 +81,14 @@ def test_an_entry_says_when_its_map_is_harvested(settings):
     assert (times.name, times.zone, times.at, times.adaptive) == ("m", BERLIN, time(4), None)
     assert times.repeats == timedelta(hours=6)
     assert times.quiet == (QuietHours.parse("18:00-23:00"),)
-    assert times.segments.segment_at(None, STARTED).name == "every-6h-2026-11-20T18Z"
+    assert times.segments(STARTED).name == "every-6h-2026-11-20T18Z"
 
 
 def test_a_map_that_its_changes_decide_has_the_shortest_segments_and_may_begin_in_hours_with_a_rate(settings):
     lines = 'every = "auto"\nevery_min = "12h"\nquiet_hours = "18:00-23:00"\nquiet_rate = "1/min"'
     times = times_for(settings, described(settings, lines), STARTED)
     assert (times.adaptive, times.quiet) == ((timedelta(hours=12), timedelta(days=28)), ())
-    assert times.segments.segment_at(None, STARTED).name == "every-12h-2026-11-20T12Z"
+    assert times.segments(STARTED).name == "every-12h-2026-11-20T12Z"
 
 
 def test_a_map_whose_segment_has_no_end_is_never_due(settings):

@@ -99,28 +99,23 @@ def test_a_server_that_was_away_costs_nobody_a_lease(worker: Callable[..., Worke
     assert one.counts(now=500.0).leased == 1
 
 
-def test_a_finish_counts_although_the_worker_had_passed_for_gone(worker: Callable[..., Worker]) -> None:
+@pytest.mark.parametrize("is_leased_anew", [False, True])
+def test_a_finish_of_a_worker_that_had_passed_for_gone_counts_unless_another_has_a_newer_lease(
+    worker: Callable[..., Worker], is_leased_anew: bool
+) -> None:
     one, two = worker(), worker()
     one.tell(entry("1"))
     (lease,) = one.lease()
     beat(two, now=29.0)
     beat(two, now=31.0)
+    newer = two.lease(now=31.0) if is_leased_anew else []
     one.end(lease, now=31.0)
+    counts = two.counts(now=31.0)
+    assert (counts.leased, counts.done) == ((1, 0) if is_leased_anew else (0, 1))
+    for again in newer:
+        two.end(again, now=31.0)
+    assert two.counts(now=31.0).done == 1
     assert two.bodies(now=31.0) == []
-    assert two.counts(now=31.0).done == 1
-
-
-def test_a_finish_does_not_count_if_another_worker_has_a_newer_lease(worker: Callable[..., Worker]) -> None:
-    one, two = worker(), worker()
-    one.tell(entry("1"))
-    (lease,) = one.lease()
-    beat(two, now=29.0)
-    beat(two, now=31.0)
-    (newer,) = two.lease(now=31.0)
-    one.end(lease, now=31.0)
-    assert two.counts(now=31.0).leased == 1
-    two.end(newer, now=31.0)
-    assert two.counts(now=31.0).done == 1
 
 
 def test_a_request_that_lost_its_workers_too_often_waits_last_and_is_then_given_up_unless_it_was_finished(

@@ -28,7 +28,7 @@ def at(text: str) -> datetime:
 
 
 def segment(division: str, moment: str) -> Segment:
-    return parse_resolver(division, BERLIN, STARTED).segment_at(None, at(moment))
+    return parse_resolver(division, BERLIN, STARTED)(at(moment))
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def segment(division: str, moment: str) -> Segment:
 def test_day_lasts_from_local_midnight_to_local_midnight(zone, day, begins, ends):
     expected = Segment(day, at(begins), at(ends))
     for moment in (at(begins), at(begins) + timedelta(hours=1), at(ends) - timedelta(microseconds=1)):
-        assert parse_resolver("day", ZoneInfo(zone), STARTED).segment_at(None, moment) == expected
+        assert parse_resolver("day", ZoneInfo(zone), STARTED)(moment) == expected
 
 
 def test_a_day_that_the_clocks_set_back_goes_on():
     resolver = parse_resolver("day", ZoneInfo("America/St_Johns"), STARTED)
     minutes = (at("2010-11-06T12:00Z") + timedelta(minutes=minute) for minute in range(24 * 60))
-    met = [resolver.segment_at(None, minute).name for minute in minutes]
+    met = [resolver(minute).name for minute in minutes]
     assert [one for before, one in pairwise(["", *met]) if before != one] == ["2010-11-06", "2010-11-07"]
 
 
@@ -90,9 +90,9 @@ def test_interval_is_named_by_its_beginning(division, name, begins, ends):
 def test_each_run_is_one_segment_without_end_and_of_its_own():
     resolver = parse_resolver("run", BERLIN, STARTED)
     expected = Segment("run-20261120T130507.000089Z", STARTED, None)
-    assert {resolver.segment_at(None, STARTED + timedelta(days=days)) for days in (0, 1, 1000)} == {expected}
+    assert {resolver(STARTED + timedelta(days=days)) for days in (0, 1, 1000)} == {expected}
     later = STARTED + timedelta(microseconds=1)
-    assert parse_resolver("run", BERLIN, later).segment_at(None, later) != expected
+    assert parse_resolver("run", BERLIN, later)(later) != expected
 
 
 @given(divisions, zones, moments, st.floats(0, 1, exclude_max=True))
@@ -100,12 +100,12 @@ def test_segments_follow_each_other_and_hold_the_moments_that_are_mapped_to_them
     division, zone, moment, share
 ):
     resolver = parse_resolver(division, zone, STARTED)
-    found = resolver.segment_at(None, moment)
+    found = resolver(moment)
     assert found.begins <= moment < found.ends
     other = min(found.begins + (found.ends - found.begins) * share, found.ends - timedelta(microseconds=1))
     later = parse_resolver(division, zone, STARTED + timedelta(days=3))
-    assert later.segment_at(None, other) == found
-    following = resolver.segment_at(None, found.ends)
+    assert later(other) == found
+    following = resolver(found.ends)
     assert following.begins == found.ends
     assert following.name != found.name
 

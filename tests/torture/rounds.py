@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sqlite3
 import time
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tests.crash.soundness import assert_sound
 from tests.end_to_end.clock import Clock
 from tests.end_to_end.project import answered
-from tests.faults.faults import full_disk
+from tests.faults.faults import Fault, environment
 from tests.fleet.workers import await_until
 from tests.servers.nginx import nginx
 from tests.servers.postgresql import postgresql_server
@@ -119,7 +120,8 @@ class Round:
             write, hours = random.randint(1, _WRITES), random.randint(-_HOURS, _HOURS)
             if what == "full disk":
                 project = place.fleet.project
-                worker = place.start(DAY, environment=full_disk(project.folder, project.data, write))
+                fault = Fault("write", write, errno.ENOSPC, lasting=True)
+                worker = place.start(DAY, environment=environment(project.folder, project.data, fault))
                 place.fleet.await_ends(worker, patience=PATIENCE)
                 self.done[what] += worker.status == 1
             else:

@@ -44,7 +44,7 @@ def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict
     from tileharvest.history.summaries import pasts
 
     by_name = {one.name: one for one in times}
-    segments = {name: one.segments.segment_at(None, now) for name, one in by_name.items()}
+    segments = {name: one.segments(now) for name, one in by_name.items()}
     asked = {name: (segment.name, first_day(segment)) for name, segment in segments.items()}
     adaptive = [name for name, one in by_name.items() if one.adaptive]
     known = {} if history is None else pasts(history, asked, adaptive)
@@ -182,7 +182,7 @@ class DueMaps:
             self._failed.pop(name, None)
             await self._release(name)
         else:
-            segment = self._times[name].segments.segment_at(None, now) if name in self._times else None
+            segment = self._times[name].segments(now) if name in self._times else None
             length = None if segment is None or segment.ends is None else segment.ends - segment.begins
             self._failed[name] += 1
             again = now + pause_after(self._failed[name], length)

@@ -14,11 +14,11 @@ from tileharvest.maps.times import QuietHours, quiet_until
 from tileharvest.queue.segments import first_moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from zoneinfo import ZoneInfo
 
     from tileharvest.history.summaries import Past, Visit
-    from tileharvest.queue.segments import Segment, SegmentResolver
+    from tileharvest.queue.segments import Segment
 
 INC_RATE: Final = 0.4
 """The part of an interval by which it grows after a harvest that found nothing new."""
@@ -41,8 +41,8 @@ class Times:
 
     name: str
     zone: ZoneInfo
-    segments: SegmentResolver
-    """The resolver of the map's segments. It is asked without a request."""
+    segments: Callable[[datetime], Segment]
+    """Returns the segment of a moment."""
     at: time | None = None
     """The time of the day at which the map is due. None if its name decides."""
     repeats: timedelta | None = None
@@ -76,21 +76,21 @@ def due(times: Times, past: Past | None, now: datetime) -> Due | None:
     map's time in each segment. If the map's changes decide the interval, it begins in the segment in which
     the interval since the last harvest ends.
     """
-    segment = times.segments.segment_at(None, now)
+    segment = times.segments(now)
     if past is None or past.is_begun or not (past.is_complete or past.was_ever_finished):
         why = "to be continued" if past is not None and past.is_begun else "its first harvest"
         return Due(times.name, _after_quiet(times, segment.begins, now), why)
     if past.is_complete:
         if segment.ends is None:
             return None
-        segment = times.segments.segment_at(None, segment.ends)
+        segment = times.segments(segment.ends)
     why = "once a segment"
     if times.adaptive is not None and past.visits:
         interval = adapted(past.visits, *times.adaptive)
         why = f"every {_in_words(interval)}, by its changes"
         ready = past.visits[-1].started + interval
         if segment.ends is not None and ready >= segment.ends:
-            segment = times.segments.segment_at(None, ready)
+            segment = times.segments(ready)
     return Due(times.name, _after_quiet(times, beginning(times, segment), now), why)
 
 

@@ -16,12 +16,12 @@ from tileharvest.queue.settings import segment_resolver
 from tileharvest.store.settings import store_opener
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.queue.segments import SegmentResolver
+    from tileharvest.queue.segments import Segment
 
 
 ARGUMENTS: Final = ("map", "day", "segment", "dry", "fresh", "stay")
@@ -61,7 +61,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     return Harvest(
         description,
         day=day,
-        segment=resolver.segment_at(None, moment),
+        segment=resolver(moment),
         again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=Holdings(url, open_store, map_name if dry else None),
         clock=lambda: datetime.now(UTC),
@@ -70,7 +70,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
 
 def segments_of(
     settings: BaseSettings, description: MapDescription, said: str | None, started: datetime
-) -> SegmentResolver:
+) -> Callable[[datetime], Segment]:
     """Returns the segments of the map's harvests. `said` is the argument `segment` and comes first; then
     comes `every` of the map's entry, and then the settings. Raises ConfigurationError."""
     name = description.segment if said is None else said
@@ -81,7 +81,7 @@ def times_for(settings: BaseSettings, description: MapDescription, now: datetime
     """Returns what decides when the map is due. Raises ConfigurationError, also for segments without an
     end."""
     segments = segments_of(settings, description, None, now)
-    if segments.segment_at(None, now).ends is None:
+    if segments(now).ends is None:
         raise ConfigurationError(
             f"map '{description.name}' is never due: its segment has no end; write every = \"1d\" into its"
             " entry, or set SEGMENT to day"

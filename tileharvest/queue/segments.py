@@ -45,41 +45,25 @@ class Segment:
             raise ValueError(f"segment {self.name} ends before it begins")
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentResolver:
-    """Tells in which segment a request is made.
-
-    For one request, every moment lies in the segment that is returned for it, and segments do not overlap.
-    This class gives all requests the same segment. A class of a person's own needs `segment_at` only.
-    """
-
-    around: Callable[[datetime], Segment]
-    """Returns the segment in which a moment lies. The moment is in UTC."""
-
-    def segment_at(self, request: object | None, moment: datetime) -> Segment:
-        """Returns the segment of a request made at this moment, or of any request for None. Raises ValueError
-        for a moment without time zone."""
-        return self.around(_in_utc(moment))
-
-
-def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResolver:
-    """Returns the resolver for `day`, `hour`, `week`, `run`, or an interval such as `every:3d`.
+def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> Callable[[datetime], Segment]:
+    """Returns the function that gives the segment of a moment, for `day`, `hour`, `week`, `run`, or an
+    interval such as `every:3d`. Segments do not overlap, and leave no gap.
 
     `zone` is the map's time zone, and `started` the moment at which the run began. An interval is a number
     from 1 to 9999 of hours (h), days (d) or weeks (w). Raises ConfigurationError for any other text.
     """
     match text:
         case "day":
-            return SegmentResolver(lambda utc: _days_around(utc, zone, 1, date.isoformat))
+            return lambda moment: _days_around(moment, zone, 1, date.isoformat)
         case "week":
-            return SegmentResolver(lambda utc: _days_around(utc, zone, 7, _week_name))
+            return lambda moment: _days_around(moment, zone, 7, _week_name)
         case "hour":
-            return SegmentResolver(lambda utc: _hours_around(utc, 1, ""))
+            return lambda moment: _hours_around(moment, 1, "")
         case "run":
             # A request may come before the start if the clock was set back, so the moment does not matter.
             began = _in_utc(started)
             only = Segment(f"run-{began:%Y%m%dT%H%M%S.%fZ}", began, None)
-            return SegmentResolver(lambda _: only)
+            return lambda _: only
     interval = _INTERVAL.fullmatch(text)
     if interval is None:
         raise ConfigurationError(
@@ -88,12 +72,12 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> SegmentResol
         )
     count, unit = interval.groups()
     if unit == "h":
-        return SegmentResolver(lambda utc: _hours_around(utc, int(count), f"every-{count}h-"))
+        return lambda moment: _hours_around(moment, int(count), f"every-{count}h-")
     prefix, days = f"every-{count}{unit}", int(count) * (7 if unit == "w" else 1)
-    return SegmentResolver(lambda utc: _days_around(utc, zone, days, lambda first: f"{prefix}-{first}"))
+    return lambda moment: _days_around(moment, zone, days, lambda first: f"{prefix}-{first}")
 
 
-def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date], str]) -> Segment:
+def _days_around(moment: datetime, zone: ZoneInfo, days: int, named: Callable[[date], str]) -> Segment:
     """Returns a segment of whole days of the zone, from local midnight to local midnight.
 
     `named` makes the segment's name of its first day. A day that loses or gains an hour is one segment of 23
@@ -101,6 +85,7 @@ def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date
     segment. If they are set back over midnight (in Newfoundland at 00:01, until 2011), the day that had begun
     goes on.
     """
+    utc = _in_utc(moment)
     length, today = timedelta(days=days), utc.astimezone(zone).date()
     first = today - (today - _FIRST_MONDAY) % length
     begins, ends = first_moment(first, zone), first_moment(first + length, zone)
@@ -110,10 +95,10 @@ def _days_around(utc: datetime, zone: ZoneInfo, days: int, named: Callable[[date
     return Segment(named(first), begins, ends)
 
 
-def _hours_around(utc: datetime, hours: int, prefix: str) -> Segment:
+def _hours_around(moment: datetime, hours: int, prefix: str) -> Segment:
     """Returns a segment of whole hours. They are counted from 1970-01-01 in UTC, whatever the clocks of the
     zone do. Its name begins with the prefix."""
-    length = hours * _HOUR
+    utc, length = _in_utc(moment), hours * _HOUR
     begins = utc - (utc - _UNIX_EPOCH) % length
     hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
     return Segment(f"{prefix}{hour}Z", begins, begins + length)

@@ -21,7 +21,7 @@ from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from datetime import datetime
     from pathlib import Path
     from zoneinfo import ZoneInfo
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.redis.link import RedisLink
     from tileharvest.queue.redis.map_leases import RedisMapLeases
     from tileharvest.queue.redis.queue import RedisQueue
-    from tileharvest.queue.segments import SegmentResolver
+    from tileharvest.queue.segments import Segment
 
 QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
 """The kinds of places where requests wait."""
@@ -49,15 +49,15 @@ _OUTAGE = 60.0
 
 def segment_resolver(
     settings: BaseSettings, name: str | None, zone: ZoneInfo, started: datetime
-) -> SegmentResolver:
-    """Returns the resolver that `name` describes. Without a name the setting SEGMENT_RESOLVER may name a
-    class of the user's own, and otherwise the setting SEGMENT counts.
+) -> Callable[[datetime], Segment]:
+    """Returns the function that gives the segment of a moment, as `name` describes it. Without a name the
+    setting SEGMENT_RESOLVER may name a class of the user's own, and otherwise the setting SEGMENT counts.
 
     `zone` is the map's time zone, and `started` the moment of the start. Raises ConfigurationError."""
     own = setting(settings, "SEGMENT_RESOLVER")
     if name is None and own:
-        resolver: SegmentResolver = load_object(own)(zone, started)
-        return resolver
+        resolver = load_object(own)(zone, started)
+        return lambda moment: cast("Segment", resolver.segment_at(None, moment))
     return parse_resolver(setting(settings, "SEGMENT") if name is None else name, zone, started)
 
 

@@ -46,6 +46,9 @@ _logger = logging.getLogger(__name__)
 LOOK: Final = 1.0
 """Seconds between two looks for a person's orders, and for what others have pushed or lost."""
 
+_SOON: Final = 0.02
+"""The least seconds between two exchanges if nothing has changed."""
+
 _ENOUGH: Final = 16
 """Requests at the same time if Scrapy's CONCURRENT_REQUESTS sets no limit."""
 
@@ -435,9 +438,10 @@ class Scheduler(BaseScheduler):
     async def _is_due(self) -> bool:
         """Returns when something has changed, when a delayed request is due, or after a second, as others may
         have pushed or lost something. Returns False if the crawl ends."""
-        due = [entry[0] for entry in self._memory[:1]]
-        due += [] if self._answer.next_due is None else [self._answer.next_due]
-        pause = min([LOOK, *(max(0.0, one - time.time()) for one in due)])
+        pause = LOOK
+        if self._answer.next_due is not None:
+            # The clock of a shared queue may be behind ours.
+            pause = min(LOOK, max(_SOON, self._answer.next_due - time.time()))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._has_changed.wait(), pause)
         # What the engine does in this turn of the event loop goes along.

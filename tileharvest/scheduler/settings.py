@@ -60,7 +60,7 @@ def queue_for(crawler: Crawler) -> tuple[RequestQueue, str]:
         name, owner = queue_name(settings, spider.name, arguments_of(spider)), spider.name
         now = datetime.now(UTC)
         resolver = segment_resolver(settings, own.get("segment"), ZoneInfo("UTC"), now)
-        work, segment = f"spider '{owner}'", resolver.segment_at(None, now).name
+        work, segment = f"spider '{owner}'", resolver(now).name
     # A spider that was refused its harvest must leave nothing behind, and neither must a dry run.
     in_memory = own.get("dry") == "1" or crawl.is_ending or crawl.is_tool
     kind = "memory" if in_memory else queue_kind(settings)

@@ -69,16 +69,36 @@ async def probe_politely(
     allowed.
     """
     _check_rules(description.host)
-    guest = _Guest(fetch, description, slow_down)
-    if obeys and not is_template(description.url):
-        # A template has no page. The probe makes no request for it.
-        await guest.check(description.page, "the map's page")
-    site = await probe(description, guest.fetch if obeys else fetch)
+    found: dict[str, Robots] = {}
+
+    async def allows(url: str) -> bool:
+        origin = origin_of(url)
+        if origin not in found:
+            found[origin] = Robots()
+            found[origin] = await _robots_of(origin, fetch, description)
+            slow_down(found[origin].gap.most)
+        return found[origin].allows(url)
+
+    async def fetch_allowed(method: str, url: str) -> Fetched:
+        if not await allows(url):
+            raise _forbidden(url, url, description.name)
+        return await fetch(method, url)
+
+    # A template has no page. The probe makes no request for it.
+    if obeys and not is_template(description.url) and not await allows(description.page):
+        raise _forbidden(description.page, "the map's page", description.name)
+    site = await probe(description, fetch_allowed if obeys else fetch)
     for layer in site.layers:
         _check_rules(layer.host)
-    if obeys:
-        await guest.check_layers(site)
-    return site, guest.robots
+    folders = {layer.name: f"{layer.addresses.folder}/" for layer in site.layers if obeys}
+    forbidden = [name for name, folder in folders.items() if not await allows(folder)]
+    if forbidden:
+        more = f" and {len(forbidden) - 1} more" if forbidden[1:] else ""
+        raise _forbidden(folders[forbidden[0]], f"layer '{forbidden[0]}'{more}", description.name, site)
+    robots = Robots()
+    for rules in found.values():
+        robots = robots.beside(rules)
+    return site, robots
 
 
 def rule_against(host: str) -> str | None:
@@ -93,66 +113,32 @@ def _check_rules(host: str) -> None:
         raise ConfigurationError(f"{rule}; no tile was asked for: take a map whose owner lets you keep it")
 
 
-class _Guest:
-    """Asks only for what is allowed, and as slowly as robots.txt wants."""
+def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> ForbiddenError:
+    return ForbiddenError(
+        f"{origin_of(url)}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
+        f" {urlsplit(url).path} to {NAME} there; with the permission alone write robots = false for map"
+        f" '{name}' in maps.toml",
+        site,
+    )
 
-    def __init__(self, fetch: Fetch, description: MapDescription, slow_down: Callable[[float], None]) -> None:
-        self.robots = Robots()
-        self._fetch, self._slow_down = fetch, slow_down
-        self._name, self._own = description.name, description.gap or NO_DELAY
-        self._known: set[str] = set()
 
-    async def fetch(self, method: str, url: str) -> Fetched:
-        await self.check(url, url)
-        return await self._fetch(method, url)
+async def _robots_of(origin: str, fetch: Fetch, description: MapDescription) -> Robots:
+    """Returns the rules of a site. If the site answers that it has no robots.txt, everything is allowed.
 
-    async def check(self, url: str, what: str) -> None:
-        """Raises ForbiddenError, which names `what`, if the address is forbidden."""
-        if not await self._allows(url):
-            raise self._forbidden(url, what)
-
-    async def check_layers(self, site: Site) -> None:
-        """Raises ForbiddenError if a layer is forbidden."""
-        forbidden = [layer for layer in site.layers if not await self._allows(f"{layer.addresses.folder}/")]
-        if forbidden:
-            more = f" and {len(forbidden) - 1} more" if forbidden[1:] else ""
-            what = f"layer '{forbidden[0].name}'{more}"
-            raise self._forbidden(f"{forbidden[0].addresses.folder}/", what, site)
-
-    async def _allows(self, url: str) -> bool:
-        origin = origin_of(url)
-        if origin not in self._known:
-            self._known.add(origin)
-            rules = await self._rules_of(origin)
-            slow = too_slow(rules.gap, self._own)
-            if slow is not None:
-                raise SiteError(
-                    f"{origin}/robots.txt {slow}, and nothing else was asked for: write"
-                    f" delay = {rules.gap.most:.0f} for map '{self._name}' in maps.toml to harvest it so"
-                    " slowly, or ask its owner for less"
-                )
-            self.robots = self.robots.beside(rules)
-            self._slow_down(rules.gap.most)
-        return self.robots.allows(url)
-
-    def _forbidden(self, url: str, what: str, site: Site | None = None) -> ForbiddenError:
-        return ForbiddenError(
-            f"{origin_of(url)}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
-            f" {urlsplit(url).path} to {NAME} there; with the permission alone write robots = false for map"
-            f" '{self._name}' in maps.toml",
-            site,
+    Raises SiteError for a failure of the server, or no answer: then everything is forbidden for now (RFC
+    9309, section 2.3.1). 429 counts as a failure, too. Raises it also for a site that wants to be asked more
+    slowly than a person has agreed to."""
+    url = f"{origin}/robots.txt"
+    answer = await fetch("GET", url)
+    if answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+        raise SiteError(
+            f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
+            " asked for; try again later"
         )
-
-    async def _rules_of(self, origin: str) -> Robots:
-        """Returns the rules of a site. If the site answers that it has no robots.txt, everything is allowed.
-
-        Raises SiteError for a failure of the server, or no answer: then everything is forbidden for now (RFC
-        9309, section 2.3.1). 429 counts as a failure, too."""
-        url = f"{origin}/robots.txt"
-        answer = await self._fetch("GET", url)
-        if answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
-            raise SiteError(
-                f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
-                " asked for; try again later"
-            )
-        return Robots.of(origin, answer.body if answer.status == 200 else b"")
+    rules = Robots.of(origin, answer.body if answer.status == 200 else b"")
+    if (slow := too_slow(rules.gap, description.gap or NO_DELAY)) is not None:
+        raise SiteError(
+            f"{url} {slow}, and nothing else was asked for: write delay = {rules.gap.most:.0f} for map"
+            f" '{description.name}' in maps.toml to harvest it so slowly, or ask its owner for less"
+        )
+    return rules

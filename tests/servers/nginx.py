@@ -43,8 +43,7 @@ http {{
     uwsgi_temp_path uwsgi; scgi_temp_path scgi;
     log_format lines escape=json '{{"method":"$request_method","target":"$request_uri","status":$status,'
         '"size":$body_bytes_sent,"sent":$bytes_sent,"time":$msec,"duration":$request_time,'
-        '"agent":"$http_user_agent","host":"$host",'
-        '"if_none_match":"$http_if_none_match"}}';
+        '"agent":"$http_user_agent","host":"$host"}}';
     access_log access.log lines;
     keepalive_requests 1000000;
     {http}
@@ -78,8 +77,6 @@ class LogLine:
     agent: str
     host: str
     """The name or number by which the server was asked."""
-    if_none_match: str
-    """The request's If-None-Match; empty if it had none."""
 
     @classmethod
     def parse(cls, line: str) -> LogLine:

@@ -111,24 +111,6 @@ class PostgresqlServer(Program):
         """Ends the server at once, as a crash does. What was committed is in the server's log."""
         self.end(signal.SIGQUIT)
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Stops the server and all of its processes until the block ends. Connections stay open and take new
-        ones, and nothing is answered."""
-        assert self._process is not None
-        own = str(self._process.pid)
-        # The server first: it starts no further process then.
-        self._process.send_signal(signal.SIGSTOP)
-        children = Path("/proc", own, "task", own, "children").read_text(encoding="ascii").split()
-        pids = [int(own), *map(int, children)]
-        try:
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in reversed(pids):
-                os.kill(pid, signal.SIGCONT)
-
     def _answers(self) -> bool:
         with suppress(psycopg.OperationalError):
             return bool(self.ask("SELECT 1"))

@@ -47,8 +47,6 @@ class CountedSites:
 class Transferred:
     """A transfer that waits to have ended."""
 
-    excess = None
-
     def __init__(self) -> None:
         self.curl = pycurl.Curl()
         self._error: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()

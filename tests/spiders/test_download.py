@@ -7,16 +7,12 @@ import gc
 import socket
 import ssl
 import struct
+import subprocess
 import tracemalloc
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from scrapy import Request, Spider
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -340,19 +336,9 @@ def test_a_certificate_is_checked_unless_a_setting_says_otherwise(
 
 def made_certificate(folder: Path) -> Path:
     """Writes a certificate for 127.0.0.1 with its key, signed by nobody else."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "map")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
     file = folder / "certificate.pem"
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    file.write_bytes(private + certificate.public_bytes(serialization.Encoding.PEM))
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+    names = ("-subj", "/CN=map", "-addext", "subjectAltName=IP:127.0.0.1")
+    words = ["openssl", "req", "-x509", *curve, *names, "-keyout", str(file), "-out", str(file)]
+    subprocess.run(words, check=True, capture_output=True)
     return file

@@ -125,7 +125,7 @@ def test_each_state_has_its_time_and_an_image_that_cannot_be_read_is_counted(
     world: World, history: History, tmp_path: Path
 ) -> None:
     film, shown, damaged = made(world, history, tmp_path / "film.gif")
-    assert [moment.day for moment in film.moments] == [FIRST, SECOND, THIRD]
+    assert [day for day, _ in film.moments] == [FIRST, SECOND, THIRD]
     # On the third day nothing that can be shown has changed, so its pictures are one.
     assert [milliseconds for _, milliseconds in shown[:3]] == [1000, 500, 500]
     assert damaged == 1
@@ -147,7 +147,7 @@ def test_time_may_pass_evenly_and_ends_with_the_last_harvest(
 ) -> None:
     for wanted in (PERIOD, {"last": "9999-12-31"}):
         film = planned(history, FilmStyle((64, 64), every=every), wanted)
-        assert [moment.day for moment in film.moments] == days
+        assert [day for day, _ in film.moments] == days
 
 
 def test_a_small_area_is_enlarged_by_a_whole_number(history: History) -> None:

@@ -45,11 +45,11 @@ def made(
 ) -> tuple[Image.Image, int]:
     """The picture, and how many of its tiles are not whole."""
     sheet = sheet_of(excerpt_of(history, MAP, day=str(day)), path, zoom, None)
-    watch, tiles = Count(), sheet.box.tiles(sheet.zoom, sheet.excerpt.tile_size)
+    watch = Count()
     path.parent.mkdir(exist_ok=True)
     size, damaged = write_mosaic(sheet, path, world.store, watch, background=background)
     assert path.stat().st_size == size
-    assert watch.done == watch.expected == len(tiles.rows)
+    assert watch.done == watch.expected == sheet.box.height
     assert os.listdir(path.parent) == [path.name]  # noqa: PTH208 - hidden ones, too
     opened = Image.open(path)
     opened.load()

@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from fractions import Fraction
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from PIL import Image
 
@@ -81,14 +81,6 @@ class FilmStyle:
     quality: int | None = None
 
 
-class Moment(NamedTuple):
-    """A state of the map that a film shows."""
-
-    day: date
-    changed: int
-    """The number of tiles that have changed since the moment before."""
-
-
 @dataclass(frozen=True, slots=True)
 class Film:
     """A film that is to be made."""
@@ -96,7 +88,9 @@ class Film:
     excerpt: Excerpt
     style: FilmStyle
     lens: Lens
-    moments: tuple[Moment, ...]
+    moments: tuple[tuple[date, bool], ...]
+    """The states of the map that it shows: each by its day, and whether anything has changed in view since
+    the one before."""
 
     def shots(self) -> list[tuple[int, int, bool]]:
         """Returns the pictures of the film in order: the number of the moment that it shows, the ticks for
@@ -104,9 +98,9 @@ class Film:
         new state has outlines at first, and then stands alone."""
         pace, last = max(1, round(self.style.pace * TICKS)), len(self.moments) - 1
         found = []
-        for number, moment in enumerate(self.moments):
+        for number, (_, has_changed) in enumerate(self.moments):
             ticks = pace if number < last else _END
-            lit = min(ticks, _OUTLINED) if moment.changed else 0
+            lit = min(ticks, _OUTLINED) if has_changed else 0
             found += [(number, lit, True), (number, ticks - lit, False)]
         return [shot for shot in found if shot[1]]
 
@@ -227,16 +221,17 @@ def write_film(
 
 def _pictures(film: Film, frames: Frames) -> Iterator[Image.Image]:
     """Yields the pictures of a film."""
-    legend, number, outline = Legend(film.lens.size, film.style.title), -1, None
-    for moment, _, is_outlined in film.shots():
-        if moment != number:
-            number, before = moment, frames.image
-            frames.next(film.excerpt.past(film.lens.zoom, film.moments[number].day))
-            outline = outline_between(before, frames.image) if film.moments[number].changed else None
+    legend, drawn, outline = Legend(film.lens.size, film.style.title), -1, None
+    for number, _, is_outlined in film.shots():
+        day, has_changed = film.moments[number]
+        if number != drawn:
+            drawn, before = number, frames.image
+            frames.next(film.excerpt.past(film.lens.zoom, day))
+            outline = outline_between(before, frames.image) if has_changed else None
         image = frames.image.copy()
         if outline is not None and is_outlined:
             light(image, outline)
-        legend.write(image, film.moments[number].day.isoformat())
+        legend.write(image, day.isoformat())
         yield image
 
 
@@ -276,8 +271,8 @@ def _lens(excerpt: Excerpt, style: FilmStyle) -> Lens:
     return Lens(zoom, excerpt.tile_size, scale, style.size, (left, top))
 
 
-def _moments(excerpt: Excerpt, every: str, lens: Lens) -> tuple[Moment, ...]:
-    """Returns the moments of the film, each with the changes in view since the moment before."""
+def _moments(excerpt: Excerpt, every: str, lens: Lens) -> tuple[tuple[date, bool], ...]:
+    """Returns the moments of the film, as `Film` has them."""
     changes = deepest_changes(excerpt.history, excerpt.layer, lens.tiles())
     first, last = excerpt.first, excerpt.last
     begin = first if any(day <= first for day in changes) else min(changes, default=last)
@@ -291,10 +286,8 @@ def _moments(excerpt: Excerpt, every: str, lens: Lens) -> tuple[Moment, ...]:
             day = _following(day, every)
         if days[-1] != last and every != "day":
             days.append(last)
-    found = [Moment(begin, 0)]
-    for before, day in pairwise(days):
-        found.append(Moment(day, sum(tiles for of, tiles in changes.items() if before < of <= day)))
-    return tuple(found)
+    changed = (any(before < of <= day for of in changes) for before, day in pairwise(days))
+    return tuple(zip(days, [False, *changed], strict=True))
 
 
 def _following(day: date, every: str) -> date:

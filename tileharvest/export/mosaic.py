@@ -23,7 +23,6 @@ from tileharvest.pictures.threads import drawing_threads
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from typing import IO
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import GrowingFile, Watch
@@ -189,43 +188,37 @@ def write_sheet(
     sheet: Sheet,
     target: GrowingFile,
     row: Callable[[TileRange], Row],
-    background: tuple[int, int, int] | None,
+    ground: tuple[int, int, int] | None,
     quality: int | None = None,
 ) -> None:
-    """Writes a picture whose rows of tiles are drawn by `row`. Raises OSError if the file cannot be
-    written, TileHarvestError, and what the rows raise."""
-    begun: set[int] = set()
-
-    def watched(area: TileRange) -> Row:
-        target.passed(int(area.y_from not in begun))
-        begun.add(area.y_from)
-        return row(area)
-
-    target.watch.expects(len(sheet.box.tiles(sheet.zoom, sheet.excerpt.tile_size).rows))
-    with drawing_threads() as pool:
-        drawn = bands(sheet.box, sheet.zoom, sheet.excerpt.tile_size, watched, pool)
-        _write_picture(target, (sheet.box.width, sheet.box.height), drawn, background, quality)
-
-
-def _write_picture(
-    target: GrowingFile,
-    size: tuple[int, int],
-    bands: Iterator[Pillow.Image],
-    ground: tuple[int, int, int] | None = None,
-    quality: int | None = None,
-) -> None:
-    """Writes bands of RGBA, from top to bottom, as a picture in the format that the file's name says.
+    """Writes a picture whose rows of tiles are drawn by `row`, as bands of RGBA from top to bottom.
 
     Without a `ground`, a colour behind the bands, the picture is as transparent as the bands, if its format
-    allows that. Raises OSError if the file cannot be written, TileHarvestError, and what the bands raise.
+    allows that. Raises OSError if the file cannot be written, TileHarvestError, and what the rows raise.
     """
-    chosen = format_of(target.target)
-    if chosen.is_opaque or ground is not None:
-        bands = map(partial(on_ground, ground=ground or background_in(None)), bands)
-    quality = quality or chosen.quality
-    if size[0] * size[1] > IN_MEMORY:
-        _write_large(target, chosen, size, bands, quality)
-        return
+    chosen, box = sheet.format, sheet.box
+    target.watch.expects(box.height)
+    with drawing_threads() as pool:
+        drawn = _watched(bands(box, sheet.zoom, sheet.excerpt.tile_size, row, pool), target)
+        if chosen.is_opaque or ground is not None:
+            drawn = map(partial(on_ground, ground=ground or background_in(None)), drawn)
+        write = _write_small if box.width * box.height <= IN_MEMORY else _write_large
+        write(target, chosen, (box.width, box.height), drawn, quality or chosen.quality)
+
+
+def _watched(drawn: Iterator[Pillow.Image], target: GrowingFile) -> Iterator[Pillow.Image]:
+    for band in drawn:
+        target.passed(band.height)
+        yield band
+
+
+def _write_small(
+    target: GrowingFile,
+    chosen: PictureFormat,
+    size: tuple[int, int],
+    bands: Iterator[Pillow.Image],
+    quality: int | None,
+) -> None:
     whole, top = None, 0
     for band in bands:
         whole = whole or Pillow.new(band.mode, size)
@@ -257,7 +250,11 @@ def _write_large(
     import pyvips  # noqa: PLC0415 - an extra, loaded where it is used
 
     with NamedTemporaryFile(dir=target.target.parent, prefix=f".{target.target.name}.") as pixels:
-        channels = _write_pixels(pixels, bands)
+        channels = 0
+        for band in bands:
+            pixels.write(band.tobytes())
+            channels = len(band.getbands())
+        pixels.flush()
         image = pyvips.Image.rawload(pixels.name, *size, channels).copy(interpretation="srgb")
         # A file of tiles and deflate is at most as long as its pixels.
         is_big = size[0] * size[1] * channels >= 1 << 32
@@ -272,13 +269,3 @@ def _write_large(
         except pyvips.Error as error:
             is_full = "No space left" in str(error) or "File too large" in str(error)
             raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
-
-
-def _write_pixels(file: IO[bytes], bands: Iterator[Pillow.Image]) -> int:
-    """Writes the pixels of all bands. Returns the number of their channels."""
-    channels = 0
-    for band in bands:
-        file.write(band.tobytes())
-        channels = len(band.getbands())
-    file.flush()
-    return channels

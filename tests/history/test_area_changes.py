@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
-from tileharvest.history.area_changes import changed_in, rectangle_of, view_of
+from tileharvest.history.area_changes import changed_in, rectangle_of
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.xyz import Xyz, mercator
@@ -56,24 +56,7 @@ def test_corners_of_blocks_belong_to_the_area_whichever_is_named_first() -> None
     assert rectangle_of(((5.9, -7.5), (-2.1, 0.2)), TOP_DOWN, "overviewer") == wanted
 
 
-def test_corners_of_plain_tiles_are_latitude_and_longitude() -> None:
-    rectangle = rectangle_of(((47.0, 8.0), (46.0, 9.0)), EARTH, Xyz.name)
-    # Northern latitudes lie farther up: 47 degrees are drawn where the equator's 53.6th would be.
-    assert rectangle == pytest.approx((8.0, -53.37, 9.0, -51.91), abs=0.02)
-
-
 @pytest.mark.parametrize("corners", [((86, 0), (0, 1)), ((10, 5), (20, 5))])
 def test_corners_that_are_none_of_plain_tiles_are_refused(corners: Corners) -> None:
     with pytest.raises(ValueError, match=r"85.05 degrees|not a rectangle"):
         rectangle_of(corners, EARTH, Xyz.name)
-
-
-@pytest.mark.parametrize(("blocks", "zoom"), [(16, 0), (25, 0), (26, -1), (400, -4), (10**7, -19)])
-def test_a_screen_shows_all_of_it_as_large_as_it_can(tmp_path: Path, blocks: int, zoom: int) -> None:
-    """800 pixels are 25 blocks of 32 pixels, and twice as many at each zoom out."""
-    world = World(tmp_path)
-    world.harvest(FIRST, dict.fromkeys(square(0, 1), picture()), described=TOP_DOWN)
-    with History.open(f"sqlite:///{world.history_file}") as history:
-        layer = map_outline(history, MAP).layers[0]
-    middle = blocks / 2 - 0.5
-    assert view_of(layer, (0, 0, blocks, blocks)) == (middle, middle, zoom)

@@ -191,7 +191,8 @@ layers: Final = Table(
     Column("factor", Integer, nullable=False, server_default=text("2")),
     UniqueConstraint("map", "name"),
 )
-"""`factor` is the number of tiles of the next deeper zoom along a tile's edge. It never changes."""
+"""`factor` is the number of tiles of the next deeper zoom along a tile's edge. If it changes, the zooms below
+0 until then move to a layer of their own."""
 
 FINISHED: Final = "finished"
 """The reason of a harvest that ended with a result for every tile."""

@@ -85,17 +85,13 @@ def twin(project: Project, url: str, name: str, folder: Path, **keys: Any) -> Pr
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnSite:
+class DrawnSite(Rendering):
     """A layer that tests draw. Leaves are named by their digits, such as `012`; a tile above another is named
     by its beginning."""
 
-    folder: Path
     depth: int = 3
+    layer: str = LAYER
     _drawings: Iterator[int] = field(default_factory=count)
-
-    @property
-    def rendering(self) -> Rendering:
-        return Rendering(self.folder, self.depth, LAYER)
 
     def configure(self, **more: Any) -> None:
         """Writes the configuration, with more about the layer such as its `last_rendertime`.
@@ -118,10 +114,7 @@ class DrawnSite:
 
     def draw_alone(self, path: str, seconds: int) -> None:
         """Against the law: nothing above it is touched."""
-        self.rendering.replace(self._digits(path), drawn(f"{LAYER} {next(self._drawings)}"), seconds)
-
-    def file(self, path: str) -> Path:
-        return self.rendering.file(self._digits(path))
+        self.replace(path, drawn(f"{LAYER} {next(self._drawings)}"), seconds)
 
     def _draw_above(self, leaf: str) -> None:
         for length in range(len(leaf) - 1, 0, -1):
@@ -129,10 +122,6 @@ class DrawnSite:
             children = [self.file(above + digit) for digit in "0123"]
             newest = max(int(child.stat().st_mtime) for child in children if child.exists())
             self.draw_alone(above, newest)
-
-    @staticmethod
-    def _digits(path: str) -> str:
-        return "".join(f"/{digit}" for digit in path)
 
 
 def drawn_site(folder: Path, leaves: Iterable[str] = LEAVES) -> DrawnSite:
@@ -163,4 +152,4 @@ class Stage:
     @property
     def is_up_to_date(self) -> bool:
         """Whether the history has what the site has, tile by tile, and nothing else."""
-        return latest(self.project) == self.files.rendering.images()
+        return latest(self.project) == self.files.images()

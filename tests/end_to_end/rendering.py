@@ -30,8 +30,9 @@ class Rendering:
     """Of the files' names: 0 of Overviewer's, 1 of Mapcrafter's. Paths are always written with 0 to 3."""
 
     def file(self, path: str) -> Path:
-        """The file of a tile's path such as `/0/3`."""
-        return self.folder / f"{self.layer}{self._shifted(path, self.first_digit)}.png"
+        """The file of a tile's path such as `/0/3`, or of its digits alone, such as `03`."""
+        folders = "".join(f"/{digit}" for digit in path if digit != "/")
+        return self.folder / f"{self.layer}{self._shifted(folders, self.first_digit)}.png"
 
     def paths(self) -> set[str]:
         """Of all tiles that are there."""
@@ -50,8 +51,8 @@ class Rendering:
         return self.tiles(self.missing())
 
     def tile(self, path: str) -> LayerTile:
-        """The grid name of a path."""
-        digits = [int(digit) for digit in path.split("/")[1:]]
+        """The grid name of a path or its digits."""
+        digits = [int(digit) for digit in path if digit != "/"]
         column = int("".join(str(digit % 2) for digit in digits), 2)
         row = int("".join(str(digit // 2) for digit in digits), 2)
         zoom, side = len(digits) - self.depth, 1 << self.depth

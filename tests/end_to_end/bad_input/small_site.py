@@ -8,18 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha1
 from io import BytesIO
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from PIL import Image
 
 from tests.end_to_end.project import Project
+from tests.end_to_end.rendering import Rendering
 from tests.history.outcomes import RESULTS
 from tests.servers.misbehaving import Misbehaving, misbehaving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.servers.misbehaving import Received
 
@@ -69,10 +70,11 @@ class Visit:
 
 
 @dataclass(frozen=True, slots=True)
-class SmallSite:
-    """The folder of the site's files."""
+class SmallSite(Rendering):
+    """The folder of the site's files. Tiles are named by their digits."""
 
-    folder: Path
+    depth: int = 2
+    layer: str = LAYER
 
     def write(self, path: str, content: bytes) -> None:
         """Writes a tile, and gives the file another time than before."""
@@ -82,15 +84,16 @@ class SmallSite:
         file.write_bytes(content)
         os.utime(file, (time, time))
 
-    def file(self, path: str) -> Path:
-        return self.folder / address(path).lstrip("/")
-
     def remove(self, *paths: str) -> None:
         for path in paths:
             self.file(path).unlink()
 
     def sha1(self, path: str) -> str:
         return sha1(self.file(path).read_bytes()).hexdigest()
+
+
+_PLACES: Final = {path: SmallSite(Path()).tile(path)[1:] for path in PATHS}
+"""By path: zoom and centre of the tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +155,13 @@ def visit(project: Project, day: str, *more: str, names: tuple[str, ...] = ("sma
 def found(project: Project) -> dict[str, Found]:
     """Returns what the last harvest found, by path. It is read from the database."""
     rows = project.query(RESULTS + "SELECT zoom, x, y, outcome, reason FROM results")
-    return {_path(*place): Found(outcome, reason) for *place, outcome, reason in rows}
+    paths = {place: path for path, place in _PLACES.items()}
+    return {paths[tuple(place)]: Found(outcome, reason) for *place, outcome, reason in rows}
 
 
 def versions(project: Project, path: str) -> list[tuple[str, str | None, str | None]]:
     """Returns day, SHA1 and ETag of a tile's versions, the oldest first. They are read from the database."""
-    place = _place(path)
+    place = _PLACES[path]
     query = "SELECT day, sha1, etag FROM versions WHERE zoom = ? AND x = ? AND y = ? ORDER BY day"
     return [(day, name, etag) for day, name, etag in project.query(query, *place)]
 
@@ -169,15 +173,3 @@ def asked(site: Misbehaving, path: str) -> list[Received]:
 
 def methods(site: Misbehaving, path: str) -> list[str]:
     return [request.method for request in asked(site, path)]
-
-
-def _place(path: str) -> tuple[int, int, int]:
-    """Returns zoom and centre of a tile in a layer of depth 2. By the grid's definition the first digit is a
-    step of 2, and the second a step of 1."""
-    x = sum((2 >> index) * (1 if digit in "13" else -1) for index, digit in enumerate(path))
-    y = sum((2 >> index) * (1 if digit in "01" else -1) for index, digit in enumerate(path))
-    return len(path) - 2, x, y
-
-
-def _path(zoom: int, x: int, y: int) -> str:
-    return {_place(path): path for path in PATHS}[zoom, x, y]

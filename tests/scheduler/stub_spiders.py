@@ -7,6 +7,7 @@ import json
 import os
 import time
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -15,12 +16,14 @@ from scrapy import Request, Spider, signals
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.errors import BudgetError, QueueError
+from tileharvest.queue.segments import Segment
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from datetime import datetime
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -123,6 +126,18 @@ class RenamedSpider(StubSpider):
             yield request
         del type(self).parse_item  # type: ignore[attr-defined]
         scheduler_of(self.crawler)._writer = RequestWriter(self)
+
+
+class OtherSegments:
+    """A resolver that has another segment whenever it is asked."""
+
+    numbers = count()
+
+    def __init__(self, zone: Any, started: Any) -> None:
+        pass
+
+    def segment_at(self, request: Any, moment: datetime) -> Segment:
+        return Segment(f"segment-{next(self.numbers)}", moment, None)
 
 
 class DropsCounted:

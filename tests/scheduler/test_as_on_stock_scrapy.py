@@ -47,6 +47,15 @@ def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls) -> N
     assert [one["scheduler/failed"] for one in stats] == [0, 0]
 
 
+def test_the_segment_is_fixed_when_the_crawl_starts(crawls: Crawls) -> None:
+    first, second = crawls.write_page("1", "/2"), crawls.write_page("2", "/1")
+    (crawled,) = crawls.crawl(
+        run(first, second, SEGMENT_RESOLVER="tests.scheduler.stub_spiders.OtherSegments")
+    )
+    assert sorted(crawls.asked()) == ["/1", "/2"]
+    assert crawled.reason == "finished"
+
+
 def test_requests_of_several_slots_are_interleaved(crawls: Crawls) -> None:
     pages = [crawls.write_page(f"{slot}{number}") for slot in "abcde" for number in range(6)]
     delayed = {"DOWNLOAD_DELAY": 0.2, "DOWNLOAD_DELAY_JITTER": 0, "CONCURRENT_REQUESTS": 10}

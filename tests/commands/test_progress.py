@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-import logging
 import re
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final
@@ -26,25 +24,16 @@ STATS: Final = HarvestStats(
     {Outcome.IGNORED: 1_190, Outcome.UPDATED: 10, Outcome.FAILED: 3},
     Cost(1_256, 4_100_000, seconds=30),
 )
-WAIT: Final = "http://map.example.net/robots.txt to answer"
 
 
-async def shown(seconds: float, file: Console, maps: dict[str, HarvestStats], **options: Any) -> None:
-    progress = HarvestProgress(file, 60, maps=len(maps), **options)
+async def shown(seconds: float, file: Console, maps: dict[str, HarvestStats]) -> None:
+    progress = HarvestProgress(file, 60, maps=len(maps))
     for name, stats in maps.items():
         source: Any = SimpleNamespace(stats=lambda stats=stats: stats)
         progress.add(name, source)
     progress.begin()
     await asyncio.sleep(seconds)
     progress.hide()
-
-
-def terminal(width: int = 80, height: int = 24) -> tuple[Console, io.StringIO]:
-    file = io.StringIO()
-    return (
-        Console(file=file, force_terminal=True, width=width, height=height, color_system=None, markup=False),
-        file,
-    )
 
 
 def test_on_a_pipe_there_is_a_line_per_interval() -> None:
@@ -62,10 +51,12 @@ def test_several_maps_are_one_line_off_a_terminal() -> None:
     )
 
 
-@pytest.mark.parametrize(("width", "state"), [(60, State.RUNNING), (80, State.WAITING), (200, State.PAUSED)])
-def test_lines_that_move_fit_into_the_terminal(state: State, width: int) -> None:
-    screen, file = terminal(width, height=12)
-    maps = {f"a-map-{one}": replace(STATS, state=state, detail=WAIT) for one in range(20)}
+@pytest.mark.parametrize("width", [60, 200])
+def test_lines_that_move_fit_into_the_terminal(width: int) -> None:
+    file = io.StringIO()
+    screen = Console(file=file, force_terminal=True, width=width, height=12, color_system=None)
+    wait = "http://map.example.net/robots.txt to answer"
+    maps = {f"a-map-{one}": replace(STATS, state=State.WAITING, detail=wait) for one in range(20)}
     run_jumping(shown(0.1, screen, maps))
     # Before each picture the one before it is erased.
     pictures = re.split(r"[\r\x1b\[2K1A?5lh]{6,}", file.getvalue())
@@ -73,28 +64,3 @@ def test_lines_that_move_fit_into_the_terminal(state: State, width: int) -> None
     lines = picture.splitlines()
     assert 0 < len(lines) <= 12
     assert max(map(len, lines)) <= width
-
-
-def test_on_a_terminal_the_log_is_written_above_what_moves_which_is_gone_at_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    screen, file = terminal(140)
-    monkeypatch.setattr(sys, "stderr", file)
-
-    async def run() -> None:
-        showing = asyncio.ensure_future(shown(1, screen, {"small": STATS}))
-        await asyncio.sleep(0.6)
-        # As Scrapy does for each crawler.
-        monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler()])
-        logging.getLogger("test").warning("something is wrong")
-        sys.stderr.write("stopping\n")
-        await showing
-
-    run_jumping(run())
-    written = file.getvalue()
-    for line in ("something is wrong", "stopping"):
-        # What moves is erased before the line, and drawn again below it.
-        before, after = written.split(line)
-        assert before.endswith("\x1b[2K")
-        assert after.lstrip().startswith("small")
-    assert written.endswith("\x1b[2K")

@@ -78,13 +78,3 @@ def test_a_crawl_ends_with_the_status_of_a_harvest(
     assert [status(SMALL), status(SMALL)] == [0, 0]
     assert status("partly") == 3
     assert status("away", "-s", "RETRY_TIMES=0") == 5
-
-
-def test_of_several_maps_one_out_of_reach_is_worse_than_one_whose_budget_is_spent(
-    project: Project, small_map: Rendering, nobody: str
-) -> None:
-    project.add_map("away", nobody)
-    settings = ["-s", "RETRY_TIMES=0", "-s", 'BUDGET={"requests": 5}']
-    done = project.scrapy("harvest", SMALL, "away", "--json", *settings, check=False)
-    assert [report["exit_status"] for report in json.loads(done.stdout)] == [4, 5]
-    assert done.returncode == 5

@@ -73,17 +73,3 @@ def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
     assert only["spider"] == "pages"
     found = told(fleet, "workers", *modules)
     assert [(one.get("map"), one.get("spider")) for one in found] == [("other", None), (None, "pages")]
-
-
-def test_what_is_pushed_and_what_failed_reaches_the_workers(
-    fleet: Project, join: Callable[[str], Driven]
-) -> None:
-    worker = join("small")
-    worker.tell(entry("1"))
-    worker.end(*worker.lease(), "fail", "403 Forbidden")
-    fleet.scrapy("failures", "small", "--retry")
-    fleet.scrapy("push", "small", "0_1_1", "--priority", "5")
-    pushed, retried = worker.bodies()
-    assert "0_1_1" in pushed
-    assert retried == "1"
-    assert worker.failed == []

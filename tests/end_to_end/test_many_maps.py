@@ -87,10 +87,12 @@ def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_w
 ) -> None:
     add_maps(project, server, 2)
     project.add_map("away", "http://127.0.0.1:1/")
+    project.add_map("spent", f"http://127.0.2.9:{server.port}/", budget={"requests": 5})
     done = project.scrapy(*HARVEST, "-s", "RETRY_TIMES=0", check=False)
     assert done.returncode == 5
     lines = {line.partition(",")[0]: line for line in done.stdout.splitlines()}
     assert ": done; 20 new; 22 requests" in lines["map-0"]
+    assert ": ended by a budget; " in lines["spent"]
     assert ": unreachable, or moved; " in lines["away"]
     assert done.stderr.splitlines()[-1] == "exit status 5, unreachable, or moved: away"
 

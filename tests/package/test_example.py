@@ -57,19 +57,8 @@ def asked(site: Nginx) -> list[str]:
 
 def crawl(installed: Installed, folder: Path, site: Nginx, *more: str) -> list[str]:
     """Runs the spider to its end; returns the texts of its items."""
-    words = (
-        "python",
-        "-m",
-        "scrapy",
-        "crawl",
-        "quotes",
-        "-a",
-        f"site={site.url}",
-        "-O",
-        "items.jsonl",
-        *more,
-    )
-    done = installed.run(folder, *words)
+    words = f"python -m scrapy crawl quotes -a site={site.url} -O items.jsonl".split()
+    done = installed.run(folder, *words, *more)
     assert "Traceback" not in done.stderr
     lines = (folder / "items.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line)["text"] for line in lines]

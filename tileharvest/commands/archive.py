@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 class Command(ExportCommand):
     arguments = "NAME FILE"
     summary = "Put all tiles of a day into one file: PMTiles, MBTiles or a zip"
-    details = (
-        "FILE ends with .pmtiles, .mbtiles or .zip; a file of that name is replaced. Exit status: 0 done, 1"
-        " error, 2 wrong usage, 3 some images could not be read and are left out."
-    )
+    details = "FILE ends with .pmtiles, .mbtiles or .zip; a file of that name is replaced."
     examples = ("my-server today.pmtiles", "my-server deep.zip --zooms=-3..0")
     options = {**PLACE, **DAY, **FILE, "--zooms": value("such as -5..0 (default: all)")}
 

@@ -33,9 +33,9 @@ class Command(ProjectCommand):
     arguments = "[NAME]"
     summary = "Check the history and the store, and list missing images"
     details = (
-        "It changes nothing without --clean or --mend, and may run beside a harvest. Exit status: 0 if"
-        " the history is sound and nothing is missing, else 1, also where --mend has all of it fetched."
-        " Images that no version names do no harm."
+        "It changes nothing without --clean or --mend, and may run beside a harvest. What is damaged or"
+        " missing is an error, also where --mend has all of it fetched. Images that no version names do no"
+        " harm."
     )
     examples = ("", "my-server --bytes --mend")
     options = {

@@ -21,12 +21,7 @@ class Command(ProjectCommand, crawl.Command):
 
     arguments = "SPIDER"
     summary = "Run a spider of the current project, by name"
-    details = (
-        "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that"
-        " another process harvests, 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable"
-        " or moved. A spider that harvests no map ends with 0; with 1 if its queue failed or it was"
-        " stopped; with 2 if another process works on its queue."
-    )
+    details = "A spider that harvests no map ends with 0, or with 1 if its queue failed or it was stopped."
     examples = ("overviewer -a map=my-server", "quotes -O quotes.json")
     requires_crawler_process = True
     has_json = False

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tileharvest.commands.export_command import BLANK, FILE, PICTURE, PLACE, ZOOM, ExportCommand
+from tileharvest.commands.export_command import FILE, PICTURE, PLACE, ZOOM, ExportCommand
 from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError, ExitStatus
 from tileharvest.maps.budgets import bytes_in_words
@@ -24,7 +24,7 @@ class Command(ExportCommand):
     details = (
         "A FILE that ends with .png, .jpg, .webp, .avif or .tif is a picture: what has changed in its"
         " colours, all else faded, new and gone tiles outlined. One that ends with .json or .csv is"
-        f" a list of the changed tiles with their blocks. Without a FILE it says how many there are. {BLANK}"
+        " a list of the changed tiles with their blocks. Without a FILE it says how many there are."
     )
     examples = ("my-server 2026-11-01 2026-12-01", "my-server 2026-11-01 2026-12-01 new.png new.csv")
     options = PLACE | ZOOM | PICTURE | FILE

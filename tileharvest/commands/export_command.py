@@ -51,9 +51,6 @@ PICTURE: Final[Options] = {
 FILE: Final[Options] = {
     "--max-bytes": value("stop beyond this size of the file: 50MB", size_of, metavar="SIZE")
 }
-BLANK: Final = (
-    "Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read and are left blank."
-)
 
 
 class ExportCommand(ProjectCommand):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from tileharvest.commands.export_command import BLANK, FILE, PLACE, ZOOM, ExportCommand, zoom_of
+from tileharvest.commands.export_command import FILE, PLACE, ZOOM, ExportCommand, zoom_of
 from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.errors import counted
 from tileharvest.maps.budgets import bytes_in_words
@@ -16,7 +16,7 @@ class Command(ExportCommand):
     summary = "Make a film of a map or of a part of it: how it changed"
     details = (
         "FILE ends with .mp4 or .webm, which need PyAV (pip install av), or with .webp or .gif (default:"
-        f" NAME-DAY.mp4, or .webp without PyAV); a file of that name is replaced. {BLANK}"
+        " NAME-DAY.mp4, or .webp without PyAV); a file of that name is replaced."
     )
     examples = ("my-server", "my-server growth.webp --every week --size 640x360")
     has_period = True

@@ -38,10 +38,8 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
     form = "NAME... | --all"
     summary = "Harvest maps, and show progress and outcomes"
     details = (
-        "Exit status: 0 done, 1 error or stopped, 2 wrong usage or a map that another process harvests,"
-        " 3 finished with failed tiles, 4 ended by a budget, 5 site unreachable or moved. Several maps are"
-        " harvested side by side; their status is the worst, and a paused one is passed over, as it is with"
-        " --all and --no-wait. A paused map that is named alone is waited for."
+        "Several maps are harvested side by side; their exit status is the worst, and a paused one is passed"
+        " over, as it is with --all and --no-wait. A paused map that is named alone is waited for."
     )
     examples = ("my-server", "--all --at-once 4")
     requires_crawler_process = True

@@ -80,8 +80,7 @@ class Command(ProjectCommand):
     details = (
         "Each day on which the map was committed, or that the archive has, becomes a harvest of that day; a"
         " folder becomes one of --day. The map's entry in maps.toml says what is kept. To run it again"
-        " imports only what is new. Exit status: 0 done, 1 error, 2 wrong usage, 3 some days or tiles could"
-        " not be read, 5 the source cannot be reached or has no map."
+        " imports only what is new."
     )
     examples = (
         "git https://github.com/owner/map my-server --path map",

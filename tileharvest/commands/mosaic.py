@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from tileharvest.commands.export_command import BLANK, DAY, FILE, PICTURE, PLACE, ZOOM, ExportCommand
+from tileharvest.commands.export_command import DAY, FILE, PICTURE, PLACE, ZOOM, ExportCommand
 from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.maps.budgets import bytes_in_words
 
@@ -15,7 +15,7 @@ class Command(ExportCommand):
     summary = "Make one picture of a map or of a part of it, as it was on a day"
     details = (
         "FILE ends with .png, .jpg, .webp, .avif or .tif (default: NAME-DAY.png); a file of that name is"
-        f" replaced. {BLANK}"
+        " replaced."
     )
     examples = ("my-server", "my-server castle.webp --area=-100,-50,100,50 --day 2026-11-20")
     quality = value("of JPEG, WebP and AVIF, 1 to 100", number(int, 1, 100))

@@ -40,12 +40,10 @@ class Command(ProjectCommand):
     summary = "Say what a harvest will cost, before its first request"
     details = (
         "By the last harvest, without asking the site; for a map that has none, by a sample of 200 of its"
-        " tiles. Exit status: 0 done, 1 error, 2 wrong usage, 5 site unreachable."
+        " tiles."
     )
-
     requires_crawler_process = True
     log_level = "ERROR"
-
     examples = ("my-server", "my-server --sample")
     options = {
         "--sample": switch("ask the site, even if the map was harvested before"),

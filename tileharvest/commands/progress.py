@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Self
@@ -21,7 +19,6 @@ from scrapy import signals
 
 from tileharvest.errors import TileHarvestError, counted, duration_in_words, printable
 from tileharvest.monitoring.stats import HarvestStats, State
-from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -197,8 +194,6 @@ class HarvestProgress:
         )
         self._over = 0
         """The number of harvests that are over, however they ended."""
-        self._ended: HarvestStats | None = None
-        """The sum of these harvests."""
 
     def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
         """Adds the harvest of a crawler as soon as its spider opens. Call it before the crawler starts."""
@@ -221,8 +216,7 @@ class HarvestProgress:
         if name in self._watching:
             self._watching.pop(name).cancel()
         self._over += 1
-        if name in self._running:
-            self._ended = _sum([self._ended, self._running.pop(name).stats()])
+        self._running.pop(name, None)
 
     def held_up(self) -> list[str]:
         """Returns the harvests that wait for their site, for a person or for an hour."""
@@ -263,18 +257,13 @@ class HarvestProgress:
         return {name: running.stats() for name, running in self._running.items()}
 
     def _totals(self) -> str:
-        """Returns the sum of all harvests in one line."""
+        """Returns how far all harvests together are, in one line."""
         running = self._stats().values()
         done = f"{self._over:,} of {counted(self._maps, 'map')}" if self._maps else counted(self._over, "map")
         waiting = sum(one.is_held_up for one in running)
         held = f" of which {waiting:,} wait" if waiting else ""
-        total = _sum([self._ended, *running])
-        failed = f", {total.failures:,} failed" if total.failures else ""
         speed = sum(one.tiles_per_second or 0.0 for one in running if one.state.is_at_work)
-        return (
-            f"{done} done, {len(running):,} under way{held}; {counted(total.done, 'tile')}{failed};"
-            f" {total.cost_in_words}; {speed:,.1f} tiles/s"
-        )
+        return f"{done} done, {len(running):,} under way{held}; {speed:,.1f} tiles/s"
 
     def _picture(self) -> Group:
         """Returns a line with a bar for each map that has room, and a text below them."""
@@ -287,14 +276,3 @@ class HarvestProgress:
             grid.add_row(Text(name), ProgressBar(total=total, completed=one.done), Text(one.in_short))
         below = "\n".join(one.below_bar for one in stats.values()) if self._maps == 1 else self._totals()
         return Group(grid, Text(below, no_wrap=True, overflow="ellipsis"))
-
-
-def _sum(several: Iterable[HarvestStats | None]) -> HarvestStats:
-    """Returns the sum of the counts and costs of several harvests."""
-    from tileharvest.history.costs import NO_COST
-
-    counts, cost = Counter[Outcome](), NO_COST
-    for one in filter(None, several):
-        counts.update(one.counts)
-        cost += one.cost
-    return HarvestStats(0, counts, cost)

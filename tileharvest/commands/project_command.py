@@ -36,6 +36,12 @@ _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 does not match."""
 
 
+_EXITS: Final = (
+    "exit status: 0 done, 1 an error, or stopped, 2 wrong usage, or another process harvests the map, 3 some"
+    " tiles failed or images cannot be read, 4 ended by a budget, 5 the site cannot be reached or has moved"
+)
+
+
 def switch(meaning: str) -> dict[str, Any]:
     """Returns an option without a value."""
     return {"action": "store_true", "help": meaning}
@@ -113,6 +119,7 @@ class ProjectCommand(ScrapyCommand):
         examples = "".join(f"\n  {program()} {self.word} {one}".rstrip() for one in self.examples)
         words = f"{self.summary}. {self.details}".strip()
         parser.description = f"{textwrap.fill(words, width)}\n\nexamples:{examples}"
+        parser.epilog = f"\n{textwrap.fill(_EXITS, width)}"
         if self.has_json:
             parser.add_argument("--json", action="store_true", help="write JSON for programs")
         for name, how in self.options.items():

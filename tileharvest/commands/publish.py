@@ -26,8 +26,7 @@ class Command(ExportCommand):
     summary = "Publish a map's history as files, which need no server"
     details = (
         "FOLDER must not be there, be empty, or hold what was published of this map before: then only what"
-        " is new is written. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could not be read"
-        " and are left out."
+        " is new is written."
     )
     examples = ("my-server public", "my-server public --days 30 --zooms=-5..0")
     options = {

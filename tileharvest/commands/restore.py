@@ -23,8 +23,7 @@ class Command(ExportCommand):
     summary = "Restore the files of a map's site as they were on a day"
     details = (
         "Each file has the bytes that the site sent, and its time. FOLDER must not be there, or be empty."
-        " It says what the history lacks. Exit status: 0 done, 1 error, 2 wrong usage, 3 some images could"
-        " not be read and are left out."
+        " It says what the history lacks."
     )
     examples = ("my-server site", "my-server site --day 2024-05-01")
     options = DAY

@@ -183,12 +183,8 @@ class HarvestStats:
 
     @property
     def _found_in_words(self) -> str:
-        return f"{outcomes_in_words(self.counts) or 'none found yet'}; {self.cost_in_words}"
-
-    @property
-    def cost_in_words(self) -> str:
-        """A text such as `141 requests, 2.0 MB`."""
-        return f"{counted(self.cost.requests, 'request')}, {bytes_in_words(self.cost.received_bytes)}"
+        cost = f"{counted(self.cost.requests, 'request')}, {bytes_in_words(self.cost.received_bytes)}"
+        return f"{outcomes_in_words(self.counts) or 'none found yet'}; {cost}"
 
     @property
     def _tiles_in_words(self) -> str:

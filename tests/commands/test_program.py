@@ -44,7 +44,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["harvest", "small", "--jsn"], "option --jsn is not known; did you mean '--json'?"),
         (["harvest", "small", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
         (["harvest", "small", "-a", "map=other"], "write tileharvest harvest other"),
-        (["harvest", "small", "--at-once", "0"], "--at-once 0 cannot be: write how many maps"),
+        (["harvest", "small", "--at-once", "0"], "argument --at-once: 0 cannot be: write 1 or more"),
         (["harvest", "small", "--segment", "fortnight"], "fortnight"),
         (["harvest", "small", "--day", "soon"], "soon is not a day: write it as 2"),
         (["run", "smal"], "has no map 'smal'; did you mean 'small'?"),

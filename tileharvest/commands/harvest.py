@@ -14,7 +14,7 @@ from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd, say_what_is_left
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.settings import maps_at_once, progress_interval
+from tileharvest.commands.settings import AT_ONCE, maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, program
 from tileharvest.maps.settings import all_maps
@@ -47,7 +47,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
     log_level = "WARNING"
     options = {
         "--all": switch("harvest every map that is enabled"),
-        "--at-once": value("how many maps are harvested side by side (MAPS_AT_ONCE, 16)", metavar="N"),
+        "--at-once": AT_ONCE,
         "--no-wait": switch("leave a paused map alone, and do not wait for it (for cron)"),
         "--verbose": switch("write the outcomes with their codes"),
         "--day": value("harvest for this day, such as 2026-11-20"),

@@ -65,11 +65,6 @@ def number(kind: type[float], least: float, most: float | None = None) -> Callab
     return read
 
 
-def several(meaning: str, **more: Any) -> dict[str, Any]:
-    """Returns an option that may be repeated."""
-    return {"help": f"{meaning}; may be repeated", "action": "append", "default": [], **more}
-
-
 class ProjectCommand(ScrapyCommand):
     """A command of the project. An error ends it with one line on stderr and an exit status.
 

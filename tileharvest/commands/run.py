@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.progress import HarvestProgress
-from tileharvest.commands.project_command import ProjectCommand, switch, value
+from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.report import HarvestEnd
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import VIEWER, listening, viewer_of
-from tileharvest.commands.settings import maps_at_once, progress_interval
+from tileharvest.commands.settings import AT_ONCE, maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ExitStatus, TileHarvestError
 
@@ -41,7 +41,7 @@ class Command(ProjectCommand):
     log_level = "WARNING"
     has_json = False
     options = {
-        "--at-once": value("how many maps are harvested side by side (MAPS_AT_ONCE, 16)", metavar="N"),
+        "--at-once": AT_ONCE,
         "--serve": switch("run the viewer in this process, too"),
         **VIEWER,
     }

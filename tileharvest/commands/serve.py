@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.utils.log import configure_logging
 
 from tileharvest.commands.due_maps import dues_of
-from tileharvest.commands.project_command import ProjectCommand, several, value
+from tileharvest.commands.project_command import ProjectCommand, value
 from tileharvest.commands.terminal import say, write_line
 from tileharvest.errors import program
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
@@ -26,22 +26,16 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.viewer.application import Application
 
-HOST: Final = "127.0.0.1"
-PORT: Final = "8000"
-"""The viewer's port unless the command line names another."""
 CACHE_BYTES: Final = 1 << 30
 """The most bytes in the data folder's `cache`: some ten thousand composed pictures."""
 
 
+_SEVERAL: Final[dict[str, Any]] = {"action": "append", "default": []}
 VIEWER: Final[Options] = {
     "--port": value("where the viewer listens; 0: any free port (default: 8000)"),
     "--host": value("0.0.0.0: the viewer is for everyone (default: 127.0.0.1, this computer alone)"),
-    "--allow-host": several(
-        "the viewer may be asked by this name, too, such as that of a proxy before it", metavar="NAME"
-    ),
-    "--frame-ancestors": several(
-        "pages of this site may show the map in a frame, such as https://forum.example.net", metavar="SITE"
-    ),
+    "--allow-host": value("another name of the viewer, such as a proxy's; may be repeated", **_SEVERAL),
+    "--frame-ancestors": value("a site that may show the map in a frame; may be repeated", **_SEVERAL),
 }
 """Where the viewer listens, and the host names and framing pages that it accepts."""
 
@@ -118,8 +112,8 @@ async def listening(application: Application, opts: Namespace) -> AsyncIterator[
     server's `listening` raises, and ConfigurationError for a wrong port."""
     from tileharvest.viewer import server
 
-    host = opts.host or HOST
-    port = server.parse_port(opts.port or PORT)
+    host = opts.host or "127.0.0.1"
+    port = server.parse_port(opts.port or "8000")
     async with server.listening(application, host, port, opts.allow_host) as address:
         write_line(f"the viewer is at {address} (Ctrl-C ends it)")
         # A program that reads the output through a pipe waits for this line.

@@ -7,11 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from scrapy.spiderloader import get_spider_loader
 
+from tileharvest.commands.project_command import number, value
 from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import Entry, RequestQueue
 
 Told = TypeVar("Told")
+
+AT_ONCE: Final = value("how many maps are harvested side by side (16)", number(int, 1), metavar="N")
+"""The option that takes the place of the setting MAPS_AT_ONCE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +145,18 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 
 def progress_interval(settings: BaseSettings) -> float:
     """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
-    value = setting(settings, "PROGRESS_INTERVAL")
+    return _positive(settings, "PROGRESS_INTERVAL", float, "seconds above 0, such as 60")
+
+
+def maps_at_once(settings: BaseSettings, wanted: int | None) -> int:
+    """Returns how many maps one process harvests side by side: as many as the option --at-once or the setting
+    says. Raises ConfigurationError for less than one."""
+    return wanted or int(_positive(settings, "MAPS_AT_ONCE", int, "how many maps, such as 16, or 1"))
+
+
+def _positive(settings: BaseSettings, name: str, kind: type[float], right: str) -> float:
+    value = setting(settings, name)
     with suppress(TypeError, ValueError):
-        if (seconds := float(value)) > 0:
-            return seconds
-    raise ConfigurationError(f"PROGRESS_INTERVAL {value!r} cannot be: write seconds above 0, such as 60")
-
-
-def maps_at_once(settings: BaseSettings, said: str | None = None) -> int:
-    """Returns how many maps one process harvests side by side: `said` by the option --at-once, or else by the
-    setting MAPS_AT_ONCE. Raises ConfigurationError for less than one."""
-    value = str(setting(settings, "MAPS_AT_ONCE") if said is None else said)
-    if value.isdecimal() and int(value):
-        return int(value)
-    name = "MAPS_AT_ONCE" if said is None else "--at-once"
-    raise ConfigurationError(f"{name} {value} cannot be: write how many maps, such as 16, or 1")
+        if (number := kind(value)) > 0:
+            return number
+    raise ConfigurationError(f"{name} {value!r} cannot be: write {right}")

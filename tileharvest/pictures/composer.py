@@ -222,7 +222,9 @@ class Composer:
         settled = last < past.settled
         # A picture that may change again today is named by its parts.
         parts = None if settled else self._parts(past, tile)
-        content = (str(last), past.settled_at(last)) if parts is None else [_name(part) for part in parts]
+        content: list[str | None] = [str(last), past.settled_at(last)]
+        if parts is not None:
+            content = [part.key if isinstance(part, Composition) else part for part in parts]
         named = repr((past.layer, past.source, past.tile_size, str(tile), content))
         return Composition(tile, hashlib.sha1(named.encode(), usedforsecurity=False).hexdigest(), parts)
 
@@ -272,7 +274,3 @@ class Composer:
     def _go_on(self) -> None:
         if self._stopping.is_set():
             raise ComposerStoppedError
-
-
-def _name(part: Composition | str | None) -> str | None:
-    return part.key if isinstance(part, Composition) else part

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from tileharvest.pictures.composer import Composer, Composition, PastLayer
     from tileharvest.tiles.layers import Size
 
-    Part = Composition | str
-    """What a tile shows: a picture that can be composed, or an image's name."""
-
 _AT_ONCE: Final = 64
 """Tiles that are unpacked together before they are drawn. A view from far away may have thousands."""
 _NEAR: Final = 4
@@ -95,7 +92,7 @@ class Frames:
         self._lens = lens
         self._ground = ground
         self._pool = pool
-        self._shown: Mapping[Tile, Part] = {}
+        self._shown: Mapping[Tile, Composition | str] = {}
         """What the last frame shows."""
         self.image = Image.new("RGB", lens.size, ground)
         """The last frame, in RGB. Do not draw on it."""
@@ -113,7 +110,7 @@ class Frames:
                 image.paste(picture or self._ground, self._lens.edges(tile))
         self._shown, self.image = parts, image
 
-    def _draw(self, past: PastLayer | None, tile: Tile, part: Part | None) -> Image.Image | None:
+    def _draw(self, past: PastLayer | None, tile: Tile, part: Composition | str | None) -> Image.Image | None:
         """Returns a tile on the ground, in the size in which it is shown, or None if there is nothing to
         show."""
         if past is None or part is None:

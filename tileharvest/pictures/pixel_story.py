@@ -48,8 +48,6 @@ _AHEAD: Final = 16
 _KEPT: Final = 64
 """The number of unpacked parts that are kept, because an image may come back on a later day. Each has 3 MB at
 most."""
-_LOSSLESS: Final = ".png"
-_OPAQUE: Final = (255, 255)
 
 Days: TypeAlias = "list[tuple[date, dict[Tile, str | None]]]"
 """Days, oldest first. Each has the tiles with a version of that day, and the names of their images. A tile
@@ -67,8 +65,8 @@ class Chapter:
     """Whether the rectangle shows nothing any more."""
     is_damaged: bool
     """Whether an image could not be read. Its part of the rectangle is left empty."""
-    cells: Image.Image | None
-    """The average colours of the cells, or None if no image of the whole story is lossy."""
+    cells: Image.Image
+    """The average colours of the cells."""
     digest: bytes | None
     """A digest of all pixels, or None if an image is lossy, because then equal pictures need not have equal
     pixels."""
@@ -77,8 +75,6 @@ class Chapter:
         """Returns whether the two chapters look the same."""
         if self.digest is not None and other.digest is not None:
             return self.digest == other.digest
-        assert self.cells is not None
-        assert other.cells is not None
         return not _share(_cells_that_differ(self.cells, other.cells))
 
 
@@ -111,7 +107,7 @@ class PixelStory:
         self._box = left, top, right, bottom = ground.pixels(zoom, size, layer.factor)
         width, height = self._extent = right - left, bottom - top
         # Each pixel of a canvas is somebody's work, and PNG keeps it as it is.
-        least = 1 if described.depth == 1 and f".{described.image_extension}" == _LOSSLESS else CELL
+        least = 1 if described.depth == 1 and described.image_extension == "png" else CELL
         if min(width, height) < least or width * height > MOST_PIXELS:
             raise ValueError(
                 f"it has {width} x {height} pixels, and must have {least} along each edge at least,"
@@ -136,8 +132,6 @@ class PixelStory:
         shown = {tile: self._part(tile, None) for tile in self._area}
         last: Image.Image | None = None
         was_lossy = False
-        # Cells are needed only if an image is lossy.
-        needs_cells = any(_is_lossy(name) for _, names in days for name in names.values())
         for day, parts in self._unpacked(days):
             shown.update(parts)
             whole, is_lossy = self._whole(shown), any(part.is_lossy for part in shown.values())
@@ -149,9 +143,8 @@ class PixelStory:
             if share:
                 last, was_lossy = whole, is_lossy
                 is_damaged = any(part.is_damaged for part in shown.values())
-                cells = cells_of(whole) if needs_cells else None
                 digest = None if is_lossy else sha1(whole.tobytes(), usedforsecurity=False).digest()
-                yield Chapter(day, share, is_empty, is_damaged, cells, digest)
+                yield Chapter(day, share, is_empty, is_damaged, cells_of(whole), digest)
 
     def _whole(self, parts: Mapping[Tile, _Part]) -> Image.Image:
         whole = Image.new("RGB", self._extent)
@@ -181,7 +174,7 @@ class PixelStory:
             else:
                 opacity = cut.getchannel("A")
                 is_empty = opacity.getextrema() == (0, 0)
-                if opacity.getextrema() == _OPAQUE:
+                if opacity.getextrema() == (255, 255):
                     pixels = cut.convert("RGB")
                 else:
                     pixels.paste(cut, mask=opacity)
@@ -198,7 +191,7 @@ class PixelStory:
 
 
 def _is_lossy(name: str | None) -> bool:
-    return name is not None and not name.endswith(_LOSSLESS)
+    return name is not None and not name.endswith(".png")
 
 
 def share_of_change(before: Image.Image, after: Image.Image, *, is_lossy: bool) -> float:

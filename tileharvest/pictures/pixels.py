@@ -22,7 +22,6 @@ LARGEST: Final = 4096
 """The most pixels along the edge of a tile in a picture. Most renderers make tiles of 256 or 384."""
 
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
-_MODE: Final = "RGBA"
 _PALETTE: Final = 256
 """The most colours of a palette."""
 _COMPRESSION: Final = 1
@@ -126,7 +125,7 @@ def picture_of(body: bytes) -> bytes:
 
 def _picture(body: bytes) -> Pillow.Image:
     with opened(body) as image:
-        whole = image.convert(_MODE)
+        whole = image.convert("RGBA")
     if not _holds_more(*whole.size):
         return whole
     # The last column and the last row repeat the first ones of the neighbours.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from PIL import Image, ImageChops, ImageDraw, ImageFilter, ImageFont
 
@@ -44,9 +44,6 @@ CELL: Final = 3
 _NOTICEABLE: Final = 12
 """The least difference of two cells that counts, of 255. Lossy images of the same thing differ by a few."""
 
-
-Half: TypeAlias = tuple[str, Image.Image]
-"""One side of a picture: its heading, and its image in RGB."""
 
 _PANEL: Final = 588
 """The width in pixels of each half of a message's picture. Both together are less than 1200 wide."""
@@ -199,8 +196,10 @@ def frame_around(differing: Image.Image) -> Image.Image:
     return frame.resize((frame.width * CELL, frame.height * CELL), Image.Resampling.NEAREST)
 
 
-def side_by_side(before: Half, after: Half, frame: Image.Image) -> Image.Image:
-    """Returns both halves below their headings, with the frame in each."""
+def side_by_side(
+    before: tuple[str, Image.Image], after: tuple[str, Image.Image], frame: Image.Image
+) -> Image.Image:
+    """Returns both halves, each a heading and an image in RGB, with the frame in each."""
     width, height = before[1].size
     whole = Image.new("RGB", (2 * width + GAP, height + HEADING), _PAPER)
     frame = frame.crop((0, 0, width, height))

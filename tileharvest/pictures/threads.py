@@ -7,7 +7,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _Asked = TypeVar("_Asked")
 _Result = TypeVar("_Result")
-
-_DRAWING: Final = 4
-"""The most threads that draw: each holds a tile or a strip in memory."""
 
 
 @contextmanager
@@ -34,8 +31,9 @@ def open_threads(number: int, name: str) -> Iterator[Executor]:
 
 
 def drawing_threads() -> AbstractContextManager[Executor]:
-    """Opens the threads that unpack tiles and pack strips, no more than there are cores."""
-    return open_threads(min(_DRAWING, os.cpu_count() or 1), "draw")
+    """Opens the threads that unpack tiles and pack strips: no more than there are cores, and four at most,
+    because each holds a tile or a strip in memory."""
+    return open_threads(min(4, os.cpu_count() or 1), "draw")
 
 
 def each_in_order(

@@ -10,12 +10,17 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
 
 from tests.browser.screen import Screen
-from tests.browser.viewed_maps import PublishedDays, Viewer, serving, viewed_project, world_with_an_area
+from tests.browser.viewed_maps import (
+    PublishedDays,
+    Viewer,
+    serving,
+    viewed_project,
+    viewing,
+    world_with_an_area,
+)
 from tests.browser.windows import DESK, PATIENCE, PHONE, Watch, context
-from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import harvested_antworld
 from tests.servers.nginx import nginx
-from tests.viewer.asking import serving as serving_world
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -114,9 +119,8 @@ def viewer(shared_maps: Path, common_folder: Path) -> Iterator[Viewer]:
 @pytest.fixture(scope="session")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     """The viewer of a map with a named area."""
-    world = world_with_an_area(tmp_path_factory.mktemp("named"))
-    with serving_world(world) as client:
-        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
+    with viewing(world_with_an_area(tmp_path_factory.mktemp("named"))) as viewer:
+        yield viewer
 
 
 @pytest.fixture

@@ -62,22 +62,16 @@ def test_what_the_page_and_a_notice_write_is_read_again(call: Call, shown: list[
 @pytest.mark.parametrize(
     ("hash_", "said", "unread"),
     [
-        ("", {}, {}),
         ("#/-220/64/-89/-2/world/day", {}, {}),
-        ("https://example.net/#map=a", {"map": "a"}, {}),
         ("map=a&unknown=1&map=b&__proto__=1", {"map": "a"}, {}),
-        ("#map=&layer=", {}, {}),
         ("#map=%zz&layer=%e4", {"map": "%zz", "layer": "\ufffd"}, {}),
         ("#day=2021-02-29&with=2020-02-29", {"other": "2020-02-29"}, {"day": "2021-02-29"}),
         ("#day=20210203&with=2021-13-01", {}, {"day": "20210203", "with": "2021-13-01"}),
         ("#x=1.25&z=-2.04", {"x": 1.25, "z": -2.04}, {}),
         ("#x=8.5417694&z=-0.0000004", {"x": 8.541769, "z": 0}, {}),
-        ("#x=1", {}, {"x": "1"}),
         ("#x=1e3&z=Infinity", {}, {"x": "1e3", "z": "Infinity"}),
         ("#x=1&z=99999999999", {}, {"x": "1", "z": "99999999999"}),
-        ("#zoom=-1.5", {"zoom": -1.5}, {}),
         ("#zoom=3&mode=constructor", {}, {"zoom": "3", "mode": "constructor"}),
-        ("#zoom=-31", {}, {"zoom": "-31"}),
         ("#heat=2021-02-13..2021-05-12", {"heat": {"after": "2021-02-13", "until": "2021-05-12"}}, {}),
         ("#heat=2021-05-12..2021-02-13", {}, {"heat": "2021-05-12..2021-02-13"}),
     ],
@@ -97,19 +91,10 @@ def link_to(x: int, z: int, y: int | None = None, **said: object) -> dict[str, o
     ("renderer", "address", "link"),
     [
         # All versions of Overviewer: with names, with numbers, with less, and written by hand.
-        (
-            "overviewer",
-            f"{PAGE}#/-220/64/-89/-2/Survival%20-%20overworld/day",
-            link_to(-220, -89, 64, zoom=-2, world="Survival - overworld", style="day"),
-        ),
         ("overviewer", "#/0/64/15/min/50%/day", link_to(0, 15, 64, zoom="min", world="50%", style="day")),
-        ("overviewer", "  #/1/2/3/6/0/0\n", link_to(1, 3, 2, zoom=6, world="0", style="0")),
         ("overviewer", "#/1/2/3/-4/0", link_to(1, 3, 2, zoom=-4)),
         ("overviewer", "#/-1.7/64/-0/deep", link_to(-1, 0, 64)),
-        *(
-            ("overviewer", wrong, None)
-            for wrong in ("", PAGE, "#map=a&x=1&z=2", "#/1/2", "#/a/64/b", "#/1e99/64/3")
-        ),
+        *(("overviewer", wrong, None) for wrong in (PAGE, "#map=a&x=1&z=2", "#/1/2", "#/1e99/64/3")),
         # `PosHashHandler.updateHash` of Mapcrafter's page.
         (
             "mapcrafter",
@@ -156,23 +141,18 @@ def test_a_link_is_read_as_its_page_writes_it(
     assert call(f"renderers/{renderer}.js", "parseLink", [[address]]) == [link]
 
 
-@pytest.mark.parametrize(
-    ("world", "style", "layer"),
-    [
-        ("Survival - overworld", "night", "night"),
-        ("a world that was renamed", "night", "night"),
-        ("0", "1", "night"),  # The second tileset of the first world.
-        ("2", "0", "creative"),
-        ("Creative", "a title of old", "creative"),
-        ("0", "9", "day"),
-        (None, None, "day"),
-    ],
-)
-def test_a_link_of_overviewer_finds_its_layer(
-    call: Call, world: str | None, style: str | None, layer: str
-) -> None:
-    link = link_to(0, 0, 64, zoom="max", world=world, style=style)
-    assert call("renderers/overviewer.js", "layerOf", [[link, OVERVIEWER_LAYERS]]) == [layer]
+def test_a_link_of_overviewer_finds_its_layer(call: Call) -> None:
+    """By names, by numbers, and after either was changed."""
+    found = {
+        ("Survival - overworld", "night"): "night",
+        ("a world that was renamed", "night"): "night",
+        ("0", "1"): "night",  # The second tileset of the first world.
+        ("Creative", "a title of old"): "creative",
+        (None, None): "day",
+    }
+    links = [link_to(0, 0, 64, zoom="max", world=world, style=style) for world, style in found]
+    layers = call("renderers/overviewer.js", "layerOf", [[link, OVERVIEWER_LAYERS] for link in links])
+    assert layers == list(found.values())
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, as_image
-from tests.browser.viewed_maps import Viewer
+from tests.browser.viewed_maps import Viewer, viewing
 from tests.browser.windows import DESK, PHONE
-from tests.end_to_end.project import Project
-from tests.viewer.asking import serving
 from tests.viewer.building import FIRST, GREEN, MAP, SECOND, THIRD, World, as_png, picture, square
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -44,8 +42,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     for day in (SECOND, THIRD):
         found = {tile: noise(random) for tile in tiles if day == THIRD or tile.x < 0}
         world.harvest(day, dict(found), layer="new", described=NEW, renderer="unmined")
-    with serving(world) as client:
-        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
+    with viewing(world) as viewer:
+        yield viewer
 
 
 @pytest.fixture
@@ -99,9 +97,6 @@ def test_what_is_chosen_to_compare_two_days_leaves_the_map_where_it_is(opened: C
     for mode in ("Swipe", "Onion skin", "Difference", "One day"):
         screen.choose_mode(mode)
         assert screen.part("map").bounding_box() == before
-    screen.part("lens-switch").click()
-    expect(screen.part("other-field")).to_contain_text("In the lens")
-    assert screen.part("map").bounding_box() == before
     assert screen.page.evaluate("document.querySelector('.tools').scrollWidth") <= DESK["viewport"]["width"]
 
 

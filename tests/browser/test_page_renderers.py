@@ -10,10 +10,8 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, await_refusal, eventually
-from tests.browser.viewed_maps import Viewer
+from tests.browser.viewed_maps import Viewer, viewing
 from tests.browser.windows import DESK
-from tests.end_to_end.project import Project
-from tests.viewer.asking import serving
 from tests.viewer.building import World, picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
@@ -71,8 +69,8 @@ def drawn_maps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
                 for level in range(layer.depth)
             }
             world.harvest(day, images, name=name, layer=layer.name, described=layer, renderer=name)
-    with serving(world) as client:
-        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
+    with viewing(world) as viewer:
+        yield viewer
 
 
 @pytest.fixture

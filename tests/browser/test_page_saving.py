@@ -11,15 +11,13 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen
-from tests.browser.viewed_maps import Viewer
+from tests.browser.viewed_maps import Viewer, viewing
 from tests.browser.windows import DESK
-from tests.end_to_end.project import Project
-from tests.viewer.asking import serving
 from tests.viewer.building import (
     BLUE,
-    DAY_LAYER,
     FIRST,
     GREEN,
+    IN_BLOCKS,
     MAP,
     RED,
     SECOND,
@@ -27,10 +25,7 @@ from tests.viewer.building import (
     World,
     picture,
     square,
-)
-from tileharvest.tiles.ground import Projection
-from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,14 +33,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Page
 
-LAYER: Final = Layer(
-    DAY_LAYER,
-    Pyramid(5),
-    "png",
-    tile_size=(64, 64),
-    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
-)
-"""A tile is 16 x 16 blocks."""
 APART: Final = 16
 """By how much a colour may differ in a film: it has 6 bits for a pixel and second, and 220 steps of light."""
 
@@ -56,11 +43,11 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     world = World(tmp_path_factory.mktemp("changing"))
     tiles = square(0, 24, -12, -12)
     right_below = next(tile for tile in tiles if (tile.x, tile.y) == (1, -1))
-    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=LAYER)
-    world.harvest(SECOND, {right_below: picture(BLUE, 64)}, described=LAYER)
-    world.harvest(THIRD, {right_below: picture(RED, 64)}, described=LAYER)
-    with serving(world) as client:
-        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=IN_BLOCKS)
+    world.harvest(SECOND, {right_below: picture(BLUE, 64)}, described=IN_BLOCKS)
+    world.harvest(THIRD, {right_below: picture(RED, 64)}, described=IN_BLOCKS)
+    with viewing(world) as viewer:
+        yield viewer
 
 
 def saved(page: Page, button: str, folder: Path) -> Path:

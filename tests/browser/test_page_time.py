@@ -34,17 +34,6 @@ def tick(screen: Screen, day: str) -> Locator:
     return screen.page.locator(f"#ticks [data-day='{day}']")
 
 
-def test_ticks_are_the_higher_the_more_changed_in_view(screen: Screen, published_days: PublishedDays) -> None:
-    open_coast(screen, LAST)
-    changes = published_days.changes(around(COAST))
-    # The first harvest finds everything new: its tick is of another kind.
-    expect(tick(screen, FIRST)).to_have_class("first")
-    by_changes = sorted((SECOND, THIRD, LAST), key=lambda day: changes.get(day, 0))
-    found = [float(tick(screen, day).get_attribute("height") or "nan") for day in by_changes]
-    assert changes.keys() == {FIRST, SECOND, LAST}
-    assert 0 < found[0] < found[1] < found[2]
-
-
 def test_a_tick_tells_its_day_with_a_picture_and_a_click_chooses_it(
     screen: Screen, published_days: PublishedDays
 ) -> None:
@@ -152,8 +141,7 @@ def test_the_calendar_tells_what_changed_on_each_day_and_arrow_keys_move_through
 def test_the_year_is_told_at_a_glance_with_a_square_for_each_day(calendar: Locator, screen: Screen) -> None:
     squares = calendar.locator(".strip span")
     expect(squares).to_have_count(365)
-    for at, month in enumerate(("Jan", "Feb", "Mar")):
-        expect(calendar.locator(".strip-months span").nth(at)).to_have_text(month)
+    expect(calendar.locator(".strip-months span").first).to_have_text("Jan")
     of_second, of_third = (calendar.locator(f"[data-square='{day}']") for day in (SECOND, THIRD))
     colour_of = "(square) => getComputedStyle(square).backgroundColor"
     colours = [square.evaluate(colour_of) for square in (of_second, of_third)]

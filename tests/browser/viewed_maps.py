@@ -15,11 +15,20 @@ from tests.end_to_end.real_maps import ANTWORLD, harvested_antworld, made_once
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
 from tests.servers.published import published
-from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, World, picture, square
+from tests.viewer.asking import serving as serving_world
+from tests.viewer.building import (
+    BLUE,
+    DAY_LAYER,
+    FIRST,
+    GREEN,
+    IN_BLOCKS,
+    MAP,
+    SECOND,
+    World,
+    picture,
+    square,
+)
 from tileharvest.maps.named_areas import NamedArea, add_area
-from tileharvest.tiles.ground import Projection
-from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -118,23 +127,22 @@ def _harvested(shared_maps: Path, antworld: Harvested, folder: Path) -> Project:
 
 
 def world_with_an_area(folder: Path) -> World:
-    """A map with an area whose upper left quarter turns blue, and one without areas. A tile is 16 x 16
-    blocks."""
+    """A map with an area whose upper left quarter turns blue, and one without areas."""
     world = World(folder)
-    layer = Layer(
-        DAY_LAYER,
-        Pyramid(5),
-        "png",
-        tile_size=(64, 64),
-        projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
-    )
     tiles = square(0, 8, bottom=-8)
-    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=layer)
-    world.harvest(SECOND, {tiles[7]: picture(BLUE, 64)}, described=layer)
-    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), name="plain", described=layer)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=IN_BLOCKS)
+    world.harvest(SECOND, {tiles[7]: picture(BLUE, 64)}, described=IN_BLOCKS)
+    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), name="plain", described=IN_BLOCKS)
     base = NamedArea(name="my base & 农场", layer=DAY_LAYER, corners=((0, 0), (31, 31)))
     add_area(world.data / "areas.toml", MAP, base)
     return world
+
+
+@contextmanager
+def viewing(world: World) -> Iterator[Viewer]:
+    """The world's viewer, in a thread of this process."""
+    with serving_world(world) as client:
+        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -36,6 +37,14 @@ DAY_LAYER: Final = "day"
 NIGHT_LAYER: Final = "night"
 SIZE: Final = 8
 """Pixels of a tile's width and height."""
+IN_BLOCKS: Final = Layer(
+    DAY_LAYER,
+    Pyramid(5),
+    "png",
+    tile_size=(64, 64),
+    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
+)
+"""A tile is 16 x 16 blocks, of 4 pixels each."""
 URL: Final = "https://map.example.net/world/"
 MODIFIED: Final = "Sat, 13 Feb 2021 06:00:00 GMT"
 

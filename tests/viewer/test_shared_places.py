@@ -11,25 +11,14 @@ import pytest
 from PIL import Image
 
 from tests.viewer.asking import Client, serving
-from tests.viewer.building import BLUE, DAY_LAYER, FIRST, GREEN, MAP, SECOND, THIRD, World, picture, square
+from tests.viewer.building import BLUE, FIRST, GREEN, IN_BLOCKS, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.errors import ConfigurationError
-from tileharvest.tiles.ground import Projection
-from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.viewer.server import parse_ancestors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LAYER: Final = Layer(
-    DAY_LAYER,
-    Pyramid(5),
-    "png",
-    tile_size=(64, 64),
-    projection=Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0)),
-)
-"""A tile is 16 x 16 blocks, of 4 pixels each."""
 FORUM: Final = "https://forum.example.net"
 ONE: Final = f"/s/{MAP}/{FIRST}/15,15.5,-1"
 TWO: Final = f"/s/{MAP}/{FIRST}..{SECOND}/15,15.5,-1"
@@ -41,10 +30,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = World(tmp_path_factory.mktemp("world"))
     world.describe()
     land = square(0, 16, left=-8, bottom=-8)
-    world.harvest(FIRST, dict.fromkeys(land, picture(GREEN, 64)), described=LAYER)
+    world.harvest(FIRST, dict.fromkeys(land, picture(GREEN, 64)), described=IN_BLOCKS)
     blue = next(tile for tile in land if (tile.x, tile.y) == (1, -1))
-    world.harvest(SECOND, {blue: picture(BLUE, 64)}, described=LAYER)
-    world.harvest(THIRD, {}, described=LAYER)
+    world.harvest(SECOND, {blue: picture(BLUE, 64)}, described=IN_BLOCKS)
+    world.harvest(THIRD, {}, described=IN_BLOCKS)
     return world
 
 
@@ -153,7 +142,7 @@ def test_a_maps_own_viewer_is_the_address_that_is_told(tmp_path: Path) -> None:
     proxied = World(tmp_path)
     viewer = "https://maps.example.org/v"
     proxied.maps_file.write_text(f'[{MAP}]\nurl = "https://map.example.net/"\nviewer = "{viewer}"\n')
-    proxied.harvest(FIRST, {}, described=LAYER)
+    proxied.harvest(FIRST, {}, described=IN_BLOCKS)
     with serving(proxied) as client:
         said = head(client, f"/s/{MAP}/{FIRST}/1,2,0")
     assert said["og:image"] == f"{viewer}/s/{MAP}/{FIRST}/1,2,0.jpg?layer=day"

@@ -1,4 +1,5 @@
 /** The panels that answer "what is new?" and "when did this change?". */
+import { actionsOn } from "./chapter.js";
 import { announceFailure, part } from "./dom.js";
 import { widthOf } from "./grid.js";
 import { writeHash } from "./permalink.js";
@@ -121,13 +122,8 @@ export class Answers {
       this.#awaitDrawn(view, signal);
       return;
     }
-    this.panel.open("pixels", text("pixelsTitle"), pixelsPanel(view, ground, {
-      show: (day) => this.state.set({ day }),
-      compare: (before, day) => this.state.set({
-        day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
-      }),
-      again: () => this.#askPixels(),
-    }, signal));
+    this.panel.open("pixels", text("pixelsTitle"), pixelsPanel(view, ground, actionsOn(this.state),
+      () => this.#askPixels(), signal));
   }
 
   #anew() {

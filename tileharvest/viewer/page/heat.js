@@ -3,6 +3,7 @@ import * as api from "./api.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
 import { cellOf, chunkOf, parseTile } from "./grid.js";
+import { PromiseCache } from "./promise-cache.js";
 import { text } from "./text.js";
 
 const MOST_BLOCKS = 100;
@@ -31,8 +32,7 @@ export class Heat {
     this.layer = layer;
     this.range = range;
     this.factor = factor;
-    /** @type {Map<string, ReturnType<typeof api.heat>>} */
-    this.blocks = new Map();
+    this.blocks = new PromiseCache(MOST_BLOCKS);
   }
 
   /**
@@ -62,15 +62,9 @@ export class Heat {
   /** @param {api.Tile} tile */
   #block(tile) {
     const area = chunkOf(tile);
+    const { after, until } = this.range;
     const key = `${area.zoom} ${area.xFrom} ${area.yFrom}`;
-    let block = this.blocks.get(key);
-    if (block === undefined) {
-      block = api.heat(this.map, this.layer, area, this.range.after, this.range.until);
-      block.catch(() => this.blocks.delete(key));
-      this.blocks.set(key, block);
-      if (this.blocks.size > MOST_BLOCKS) this.blocks.delete(this.blocks.keys().next().value ?? "");
-    }
-    return block;
+    return this.blocks.get(key, () => api.heat(this.map, this.layer, area, after, until));
   }
 }
 

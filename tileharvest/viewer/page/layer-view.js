@@ -6,8 +6,9 @@ import { coordinatesOf } from "./coordinates.js";
 import { dayInWords } from "./days.js";
 import { announceFailure, part } from "./dom.js";
 import { areaOf, finestArea, groundOf, tileAt } from "./grid.js";
-import { MapView } from "./map-view.js";
+import { MapView, loadedPicture } from "./map-view.js";
 import { atUsualHeight, blockAt, gridToWorld, worldToGrid } from "./projection.js";
+import { PromiseCache } from "./promise-cache.js";
 import { text } from "./text.js";
 import { TileAddresses, isStored } from "./tile-addresses.js";
 
@@ -53,8 +54,8 @@ export class LayerView {
     this.showing = Promise.resolve();
     /** Of the days that are being loaded. */
     this.loading = new AbortController();
-    /** @type {Map<string, HTMLImageElement>} pictures of days that are near, by address, oldest first */
-    this.ahead = new Map();
+    /** Pictures of days that are near, by address. */
+    this.ahead = new PromiseCache(MOST_AHEAD);
     /** @type {import("./map-view.js").Drawing | null} */
     this.heat = null;
     /** @type {import("./state.js").Range | null} whose heat was asked for last */
@@ -249,23 +250,13 @@ export class LayerView {
       const pictures = this.#pictures(day);
       const addresses = await Promise.all(tiles.map(pictures)).catch(() => []);
       const stored = addresses.filter(isStored).map(String);
+      const keep = (/** @type {string} */ address) =>
+        this.ahead.get(address, () => loadedPicture(address, undefined, "low"));
       while (stored.length > 0) {
         if (loading !== this.loading || !this.screen.container.isConnected) return;
-        await Promise.allSettled(stored.splice(0, AHEAD_AT_ONCE).map((address) => this.#keep(address)));
+        await Promise.allSettled(stored.splice(0, AHEAD_AT_ONCE).map(keep));
       }
     }
-  }
-
-  /** @param {string} address */
-  async #keep(address) {
-    const picture = this.ahead.get(address) ?? new Image();
-    this.ahead.delete(address);
-    this.ahead.set(address, picture);
-    if (this.ahead.size > MOST_AHEAD) this.ahead.delete(this.ahead.keys().next().value ?? "");
-    if (picture.src !== "") return;
-    picture.fetchPriority = "low";
-    picture.src = address;
-    await picture.decode();
   }
 
   /** @param {import("./state.js").Mode} mode @param {import("./compare.js").CompareTools} tools */

@@ -646,12 +646,11 @@ const pictureLayer = squareLayer.extend({
 
 /**
  * @param {string} address @param {AbortSignal} [signal] ends the loading, which then fails
+ * @param {"high" | "low"} [fetchPriority]
  * @returns {Promise<HTMLImageElement>} a picture that can be shown without delay
  */
-export async function loadedPicture(address, signal) {
-  const picture = new Image();
-  picture.alt = "";
-  picture.fetchPriority = "high";
+export async function loadedPicture(address, signal, fetchPriority = "high") {
+  const picture = Object.assign(new Image(), { alt: "", fetchPriority });
   picture.src = address;
   let giveUp = () => {};
   const givenUp = new Promise((_, reject) => {

@@ -1,5 +1,6 @@
 /** The panel "When did this change?": the story of the pixels of a rectangle, as a strip of small pictures. */
 import * as api from "./api.js";
+import { chapter } from "./chapter.js";
 import { dayInWords } from "./days.js";
 import { announce, element } from "./dom.js";
 import { isCopied } from "./place-box.js";
@@ -42,14 +43,11 @@ export function pixelsQuestion(view, tell) {
 /**
  * @param {import("./layer-view.js").LayerView} view
  * @param {import("./api.js").Ground} ground
- * @param {object} actions
- * @param {(day: string) => void} actions.show
- * @param {(before: string, day: string) => void} actions.compare
- * @param {() => void} actions.again another rectangle
+ * @param {import("./chapter.js").Actions} actions @param {() => void} again asks for another rectangle
  * @param {AbortSignal} signal ends the story
  * @returns {HTMLElement}
  */
-export function pixelsPanel(view, ground, actions, signal) {
+export function pixelsPanel(view, ground, actions, again, signal) {
   const { outline, layer } = view;
   const sum = element("p", { role: "status" }, text("pixelsLooking"));
   const strip = element("ol", { class: "story", reversed: true });
@@ -61,7 +59,7 @@ export function pixelsPanel(view, ground, actions, signal) {
       mark.textContent = line.empty ? text("storyGone") : marks.size === 0 ? text("pixelsAppeared")
         : changedInWords(line.share);
       marks.set(line.day, mark);
-      strip.prepend(chapter(outline.name, layer.name, ground, line, mark, actions));
+      strip.prepend(chapterOf(outline.name, layer.name, ground, line, mark, actions));
     } else if ("error" in line) {
       sum.textContent = text("failed", { message: line.error });
     } else {
@@ -75,7 +73,7 @@ export function pixelsPanel(view, ground, actions, signal) {
     if (!signal.aborted) sum.textContent = text("failed", { message: error.message });
   });
   return element("div", { class: "pixels-panel" },
-    element("p", { class: "actions" }, element("button", { type: "button", onclick: actions.again }, text("pixelsAgain"))),
+    element("p", { class: "actions" }, element("button", { type: "button", onclick: again }, text("pixelsAgain"))),
     sum, watchedArea(view, ground), strip);
 }
 
@@ -107,22 +105,13 @@ function watchedArea({ outline, layer, description, renderer }, { west, south, e
 
 /**
  * @param {string} map @param {string} layer @param {api.Ground} ground @param {api.PixelChapter} line
- * @param {HTMLElement} mark
- * @param {{show: (day: string) => void, compare: (before: string, day: string) => void}} actions
+ * @param {HTMLElement} mark @param {import("./chapter.js").Actions} actions
  */
-function chapter(map, layer, ground, { day, before, share }, mark, actions) {
+function chapterOf(map, layer, ground, { day, before, share }, mark, actions) {
   const picture = element("img", {
     class: "thumbnail", src: api.groundAddress(map, layer, day, ground), loading: "lazy", width: 96, height: 96,
     alt: text("pixelsPicture", { day: dayInWords(day) }),
   });
-  return element("li", { "data-day": day },
-    element("button", { type: "button", class: "plain", title: text("storyShow"), onclick: () => actions.show(day) }, picture),
-    element("div", {},
-      element("strong", {}, dayInWords(day, "long")),
-      element("p", {}, mark),
-      element("p", { class: "actions" },
-        element("button", { type: "button", onclick: () => actions.show(day) }, text("storyShow")),
-        share === 1 && mark.textContent === text("pixelsAppeared") ? null : element("button", {
-          type: "button", onclick: () => actions.compare(before, day),
-        }, text("storyCompare")))));
+  const isFirst = share === 1 && mark.textContent === text("pixelsAppeared");
+  return chapter(day, isFirst ? null : before, picture, [mark], actions);
 }

@@ -1,4 +1,5 @@
 /** The pixels of the pictures at addresses, loaded once and kept for a while. */
+import { loadedPicture } from "./map-view.js";
 
 const MOST_PIXELS = 64 * 384 * 384; // Of four bytes: 38 MB, as 64 pictures of 384 x 384 or 9 of 1,024 x 1,024.
 
@@ -25,9 +26,7 @@ export function pixelsOf(address, { width, height }) {
 
 /** @param {string} address @param {number} width @param {number} height @returns {Promise<ImageData>} */
 async function load(address, width, height) {
-  const picture = new Image();
-  picture.src = address;
-  await picture.decode();
+  const picture = await loadedPicture(address);
   const canvas = new OffscreenCanvas(width, height);
   const context = /** @type {OffscreenCanvasRenderingContext2D} */ (
     canvas.getContext("2d", { willReadFrequently: true })

@@ -1,5 +1,6 @@
 /** A place's story: the versions of one tile, each with its picture and what changed. */
 import * as api from "./api.js";
+import { chapter } from "./chapter.js";
 import { changedShare } from "./difference.js";
 import { dayInWords } from "./days.js";
 import { element } from "./dom.js";
@@ -17,17 +18,14 @@ import { bytesInWords, changedInWords, text } from "./text.js";
 
 /**
  * @param {Outline} outline @param {import("./api.js").Layer} layer @param {api.Tile} tile @param {api.Size} tileSize
- * @param {object} actions
- * @param {(day: string) => void} actions.show
- * @param {(before: string, day: string) => void} actions.compare
+ * @param {import("./chapter.js").Actions} actions
  * @returns {Promise<HTMLElement>} the panel's content, the newest version first
  */
 export async function storyPanel(outline, layer, tile, tileSize, actions) {
   const chapters = await told(outline, layer, tile);
   const name = element("p", { class: "tile-name" }, text("storyTile", { tile: tileName(tile) }));
   if (chapters.length === 0) return element("div", {}, name, element("p", {}, text("storyNothing")));
-  const items = chapters.map((chapter, index) =>
-    chapterItem(tile, chapter, chapters[index - 1] ?? null, tileSize, actions));
+  const items = chapters.map((one, index) => chapterItem(tile, one, chapters[index - 1] ?? null, tileSize, actions));
   return element("div", {}, name, element("ol", { class: "story", reversed: true }, ...items.reverse()));
 }
 
@@ -66,11 +64,10 @@ async function ownVersions(map, layer, tile) {
 }
 
 /**
- * @param {api.Tile} tile @param {Chapter} chapter @param {Chapter | null} before @param {api.Size} tileSize
- * @param {{show: (day: string) => void, compare: (before: string, day: string) => void}} actions
+ * @param {api.Tile} tile @param {Chapter} shown @param {Chapter | null} before @param {api.Size} tileSize
+ * @param {import("./chapter.js").Actions} actions
  */
-function chapterItem(tile, chapter, before, tileSize, actions) {
-  const { day, address, size, isBelow } = chapter;
+function chapterItem(tile, { day, address, size, isBelow }, before, tileSize, actions) {
   const share = element("span", { class: "share" });
   if (isBelow) share.textContent = text("storyBelow");
   else if (before === null) share.textContent = text("storyFirst");
@@ -86,14 +83,5 @@ function chapterItem(tile, chapter, before, tileSize, actions) {
       height: Math.round((96 * tileSize.height) / tileSize.width),
       alt: text("storyPicture", { tile: tileName(tile), day: dayInWords(day) }),
     });
-  return element("li", { "data-day": day },
-    element("button", { type: "button", class: "plain", title: text("storyShow"), onclick: () => actions.show(day) }, picture),
-    element("div", {},
-      element("strong", {}, dayInWords(day, "long")),
-      element("p", {}, size === null ? "" : `${bytesInWords(size)} · `, share),
-      element("p", { class: "actions" },
-        element("button", { type: "button", onclick: () => actions.show(day) }, text("storyShow")),
-        before === null ? null : element("button", {
-          type: "button", onclick: () => actions.compare(before.day, day),
-        }, text("storyCompare")))));
+  return chapter(day, before?.day ?? null, picture, [size === null ? "" : `${bytesInWords(size)} · `, share], actions);
 }

@@ -1,6 +1,7 @@
 /** The addresses of the pictures of a layer's tiles on any day. They are asked for in blocks of tiles, and kept. */
 import * as api from "./api.js";
 import { chunkOf } from "./grid.js";
+import { PromiseCache } from "./promise-cache.js";
 
 const MOST_BLOCKS = 6400; // Of 16 tiles each at most: some megabytes of addresses.
 
@@ -14,8 +15,8 @@ export class TileAddresses {
   constructor(map, layer) {
     this.map = map;
     this.layer = layer;
-    /** @type {Map<string, Promise<Map<string, string | null>>>} by day and place, oldest first */
-    this.blocks = new Map();
+    /** By day and place. */
+    this.blocks = new PromiseCache(MOST_BLOCKS);
   }
 
   /**
@@ -28,20 +29,13 @@ export class TileAddresses {
 
   /** Forget the addresses of a day, because its harvest goes on. @param {string} day */
   forget(day) {
-    for (const key of this.blocks.keys()) if (key.startsWith(day)) this.blocks.delete(key);
+    this.blocks.forget(day);
   }
 
   /** @param {api.Tile} tile @param {string} day */
   #block(tile, day) {
     const area = chunkOf(tile, api.BLOCK_LEVELS);
     const key = `${day} ${area.zoom} ${area.xFrom} ${area.yFrom}`;
-    let block = this.blocks.get(key);
-    if (block === undefined) {
-      block = api.view(this.map, this.layer, day, area);
-      block.catch(() => this.blocks.delete(key));
-      this.blocks.set(key, block);
-      if (this.blocks.size > MOST_BLOCKS) this.blocks.delete(this.blocks.keys().next().value ?? "");
-    }
-    return block;
+    return this.blocks.get(key, () => api.view(this.map, this.layer, day, area));
   }
 }

@@ -1,6 +1,7 @@
 /** The map page. It shows what the state says, and turns what a person does into state. */
 import { Answers } from "./answers.js";
 import * as api from "./api.js";
+import { actionsOn } from "./chapter.js";
 import { CompareTools } from "./compare.js";
 import { dayInWords, rangeInWords } from "./days.js";
 import { announce, element, part, settled } from "./dom.js";
@@ -319,12 +320,8 @@ export class TimeMachine {
     view.mark(tile, point);
     const { outline, layer, description } = view;
     const { storyPanel } = await import("./story.js");
-    const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), {
-      show: (day) => this.state.set({ day }),
-      compare: (before, day) => this.state.set({
-        day, other: before, mode: this.state.look.mode === "one" ? "swipe" : this.state.look.mode,
-      }),
-    }).catch((error) => text("failed", { message: error.message }));
+    const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), actionsOn(this.state))
+      .catch((error) => text("failed", { message: error.message }));
     if (this.view !== view || view.marked !== tile) return;
     this.panel.open("story", text("storyTitle", { place: view.spot(point).words }), content);
     view.reveal(point);

@@ -171,6 +171,7 @@ def test_tiles_are_coloured_by_the_days_on_which_they_changed_while_the_heat_is_
     expect(switch).to_have_attribute("aria-pressed", "true")
     expect(screen.page.get_by_label("From", exact=True)).to_have_value(FIRST)
     expect(screen.page.get_by_label("To", exact=True)).to_have_value(LAST)
+    expect(panel(screen).locator(".swatch")).to_have_text(["1", "2", "3"])
     screen.await_map()
     found = {each: screen.heat_at(*screen.point(each.x, each.y, HERE)) for each in tiles}
     counts = {each: changes_between(published_days, each) for each in tiles}

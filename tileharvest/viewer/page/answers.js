@@ -1,5 +1,4 @@
 /** The panels that answer "what is new?" and "when did this change?". */
-import { actionsOn } from "./chapter.js";
 import { announceFailure, part } from "./dom.js";
 import { widthOf } from "./grid.js";
 import { writeHash } from "./permalink.js";
@@ -122,7 +121,7 @@ export class Answers {
       this.#awaitDrawn(view, signal);
       return;
     }
-    this.panel.open("pixels", text("pixelsTitle"), pixelsPanel(view, ground, actionsOn(this.state),
+    this.panel.open("pixels", text("pixelsTitle"), pixelsPanel(view, ground, this.state.storyActions,
       () => this.#askPixels(), signal));
   }
 

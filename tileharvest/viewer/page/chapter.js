@@ -7,14 +7,6 @@ import { text } from "./text.js";
  * @typedef {{show: (day: string) => void, compare: (before: string, day: string) => void}} Actions
  */
 
-/** @param {import("./state.js").State} state @returns {Actions} what the buttons do: the map follows the state */
-export function actionsOn(state) {
-  return {
-    show: (day) => state.set({ day }),
-    compare: (before, day) => state.set({ day, other: before, mode: state.look.mode === "one" ? "swipe" : state.look.mode }),
-  };
-}
-
 /**
  * @param {string} day @param {string | null} before the day that it can be compared with
  * @param {HTMLElement} picture @param {(Node | string)[]} words

@@ -47,4 +47,13 @@ export class State {
     this.look = { ...this.look, ...patch };
     for (const listener of this.listeners) listener(changed, this.look);
   }
+
+  /** @returns {import("./chapter.js").Actions} what the buttons of a story do */
+  get storyActions() {
+    const compared = () => (this.look.mode === "one" ? "swipe" : this.look.mode);
+    return {
+      show: (day) => this.set({ day }),
+      compare: (other, day) => this.set({ day, other, mode: compared() }),
+    };
+  }
 }

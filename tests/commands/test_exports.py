@@ -1,18 +1,21 @@
-"""What `archive` and `diff` refuse, and how the exporting commands count."""
+"""What exporting commands refuse, and how commands count what they did."""
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.export.island import noise
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World
+from tileharvest.commands import publish
+from tileharvest.export.published_folder import Published
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.commands.conftest import Tileharvest
 
 
@@ -57,3 +60,18 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
     assert (done.status, done.out) == (status, "")
     assert said in done.err.splitlines()[-1]
     assert named(tmp_path) == []
+
+
+def test_numbers_have_their_nouns() -> None:
+    published = publish._in_words(Path("out"), Published(images=1, lists=2, removed=1))
+    assert "out: 1 image, 0 of them new; 2 lists, 0 new;" in published
+    assert published.endswith("; 1 file removed that nothing names any more")
+
+
+def test_an_import_says_how_many_images_are_missing() -> None:
+    shown = SimpleNamespace(unread=[{}], missing=[{}] * 31_574, days={})
+    assert list(import_module("tileharvest.commands.import")._in_words("m", shown)) == [
+        "missing in the source: 1 day",
+        "missing in the source: 31,574 images; --json names them all",
+        "map 'm': nothing was imported",
+    ]

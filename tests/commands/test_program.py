@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.viewer.building import BLUE, FIRST, RED, World, picture
+from tileharvest.tiles.grid import Tile
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -123,6 +126,28 @@ def test_the_version_is_that_of_tileharvest(tileharvest: Tileharvest, words: lis
     done = tileharvest(*words)
     assert done.status == 0
     assert done.out.startswith("TileHarvest 0.1.0\nScrapy ")
+
+
+def test_several_harvests_a_day_are_said_to_keep_one_version(
+    tileharvest: Tileharvest, tmp_path: Path
+) -> None:
+    (tmp_path / "maps.toml").write_text(
+        '[often]\nurl = "http://h/"\nevery = "6h"\n[daily]\nurl = "http://h/"\nevery = "1d"\n'
+    )
+    (line,) = [line for line in tileharvest("maps").out.splitlines() if "one version a day" in line]
+    assert line.startswith('often: every = "6h" harvests it several times a day')
+
+
+def test_images_that_were_replaced_on_their_day_are_not_said_to_be_left_by_a_kill(
+    tileharvest: Tileharvest, tmp_path: Path
+) -> None:
+    world = World(tmp_path)
+    for body in (picture(RED), picture(BLUE)):
+        world.harvest(FIRST, {Tile(0, 1, 1): body}, finished=False)
+    done = tileharvest("check-store")
+    assert done.status == 0
+    assert "1 image that no version names" in done.out
+    assert "a second harvest of the same day leaves those that it has replaced" in done.out
 
 
 def test_a_viewer_without_any_map_says_how_to_add_one(

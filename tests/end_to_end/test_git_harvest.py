@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 from tests.end_to_end.git_maps import URL, rows
+from tests.end_to_end.project import LayerTile
 from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP_ANEW
 from tests.end_to_end.real_maps import harvested_versions
 from tests.servers.git_host import git_host
@@ -200,3 +201,16 @@ def test_without_the_git_program_a_line_says_what_to_install(project: Project, t
     done = project.scrapy_from_nothing("crawl", "overviewer", "-a", "map=small", PATH=str(tmp_path))
     assert done.returncode == 1
     assert "the git program is not installed, and nothing was changed: install it" in done.stderr
+
+
+def test_tiles_far_from_all_others_are_harvested_as_the_tree_lists_them(
+    host: Host, project: Project, shared_maps: Path
+) -> None:
+    files = files_of(shared_maps, "duckmap", 6)
+    tile = next(body for path, body in files.items() if path.endswith(".png"))
+    files["tiles/minecraft_overworld/3/900_-700.png"] = tile
+    host.repository.commit(moment_of(DAY), files, whole=True)
+    host.repository.written()
+    project.add_map("far", URL, renderer="squaremap", git=host.url)
+    project.harvest("far", DAY)
+    assert project.outcomes()[LayerTile("minecraft_overworld", 0, 1801, 1399)] == "add"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from typing import TYPE_CHECKING, Any, Final
 
@@ -95,6 +96,19 @@ def test_a_sample_keeps_to_the_concurrency_of_the_map(
     project.add_map(ANTWORLD, server.url, concurrency=2)
     assert planned(project, ANTWORLD)["asked"] == len(server.received)
     assert slow.most == 2
+
+
+def test_a_canvas_that_takes_days_is_planned_with_a_region_that_takes_less(
+    project: Project, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    (tmp_path / "canvas").mkdir()
+    url, size = f"{nginx(tmp_path / 'canvas').url}/{{x}}/{{y}}.png", {"tiles": [2048, 2048], "tile": 1000}
+    project.add_map("canvas", url, canvas=size, requests_per_second=40)
+    shown = project.scrapy("plan", "canvas").stdout
+    # Of 200 empty places, three might have had a tile.
+    assert re.search(r"^tiles +0 +0 +63,000$", shown, re.MULTILINE)
+    assert re.search(r"^requests +4,200,000 ", shown, re.MULTILINE)
+    assert "that takes days; a region takes less: write zones into maps.toml\n" in shown
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,17 @@ def test_a_coarse_picture_ends_with_the_deepest_tiles_unless_some_are_missing(
         assert excerpt_of(history, MAP).box(-2) == box
 
 
+def test_a_period_that_begins_with_coarse_tiles_alone_ends_where_the_last_day_does(tmp_path: Path) -> None:
+    """So a difference has the edges of a mosaic."""
+    world, deep = World(tmp_path), [Tile.at(0, 1, -2), Tile.at(0, 1, -1)]
+    world.harvest(FIRST, dict.fromkeys((tile.ancestor(2) for tile in deep), coloured()))
+    world.harvest(SECOND, dict.fromkeys(deep, coloured()))
+    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+        day, period = {"day": str(SECOND)}, {"first": str(FIRST), "last": str(SECOND)}
+        boxes = [excerpt_of(history, MAP, **wanted).box(-2) for wanted in (day, period)]
+    assert boxes == [(2, -4, 4, 0)] * 2
+
+
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [

@@ -119,6 +119,15 @@ async def test_what_has_failed_is_asked_on_the_next_day_however_empty_it_is_arou
         assert {block for block, _ in harvest.first()} >= set(blocks[:20])
 
 
+@pytest.mark.parametrize("keys", [{"walk": "full"}, {"again": True}])
+async def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -> None:
+    async with opened(tmp_path, DAY, site=canvas(64)) as harvest:
+        await find_nothing(harvest, [block for block, _ in harvest.first()])
+        await harvest.finish()
+    async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(64), **keys) as harvest:
+        assert len(list(harvest.first())) == 64
+
+
 async def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_write(tmp_path: Path) -> None:
     blank = added(Tile.at(0, 0, 0), drawn("blank"))
     assert blank.image is not None

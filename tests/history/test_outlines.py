@@ -97,6 +97,14 @@ def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(hist
     assert [said.tile_size for said in found_layer.descriptions.values()] == [(1000, 800)]
 
 
+def test_layers_that_the_last_harvest_no_longer_had_come_last(history: History) -> None:
+    """As after another renderer has taken the place of the first one."""
+    described(history, DAY, Layer("day", Pyramid(10), "png"))
+    described(history, LATER, Layer("minecraft_overworld", Pyramid(4), "png"))
+    outlined = [(layer.name, layer.last_day) for layer in map_outline(history, "world").layers]
+    assert outlined == [("minecraft_overworld", LATER), ("day", DAY)]
+
+
 def test_the_coarse_zooms_of_a_layer_begin_anew_when_its_tiles_nest_by_another_factor(
     history: History, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,7 +48,7 @@ def test_turns_that_fell_on_days_without_a_harvest_are_made_up_for(missed: int) 
     assert start.is_all == (missed >= EVERY)
 
 
-def test_what_changed_often_comes_first_and_what_is_empty_last() -> None:
+def test_what_changed_often_comes_first_and_what_is_empty_last_near_a_tile_before_far_away() -> None:
     earlier = EMPTY | {
         (3, 3): known(present=1, days=2),
         (4, 4): known(present=1, days=5),
@@ -58,7 +58,11 @@ def test_what_changed_often_comes_first_and_what_is_empty_last() -> None:
     day = FIRST + timedelta(days=EVERY)
     start = flat_start(BLOCKS, earlier, day, EVERY)
     assert places(start.lively) == [(4, 4), (3, 3)]
-    assert places(start.others)[:2] == [(9, 9), (15, 15)]
+    order = places(start.others)
+    assert order[:2] == [(9, 9), (15, 15)]
+    near = {(x + i, y + j) for x, y in ((3, 3), (4, 4), (9, 9)) for i in (-1, 0, 1) for j in (-1, 0, 1)}
+    near -= {(3, 3), (4, 4), (9, 9)}
+    assert set(order[2 : 2 + len(near)]) == near
 
 
 @pytest.mark.parametrize(

@@ -167,5 +167,6 @@ def _in_words(found: Inventory, rows: Sequence[dict[str, Any]], opts: Namespace)
     if found.unnamed and not opts.clean:
         yield (
             f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
-            f" {found.unnamed[0].name}: they do no harm, and --clean removes those that are older than a day"
+            f" {found.unnamed[0].name}: a second harvest of the same day leaves those that it has replaced,"
+            " and a kill leaves some; they do no harm, and --clean removes those that are older than a day"
         )

@@ -6,7 +6,7 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tileharvest.commands.due_maps import dues_of
@@ -79,6 +79,12 @@ class Command(ProjectCommand):
             words = dict.fromkeys(decision.in_words for decision in walk.layers.values())
             if words:
                 lines.append(f"{name}: the next walk is {'; '.join(words)}")
+        for one in descriptions.values():
+            if one.interval is not None and one.interval.length < timedelta(days=1):
+                lines.append(
+                    f'{one.name}: every = "{one.every}" harvests it several times a day; the history keeps'
+                    " one version a day, that of the last harvest"
+                )
         return rows, lines
 
 

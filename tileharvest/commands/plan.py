@@ -34,6 +34,8 @@ _WALKS: Final = {
     "share": "share, what exists and a part of the empty places",
 }
 """The kinds of walks in a few words."""
+_LONG: Final = 86_400
+"""The seconds of a harvest from which on `plan` names regions."""
 
 
 class Command(ProjectCommand):
@@ -70,10 +72,13 @@ class Command(ProjectCommand):
         plain = {"expected": plan.expected.as_plain(), "least": least, "most": plan.most.as_plain()}
         runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
         title, *notes = lines
+        if plan.expected.seconds > _LONG:
+            notes.append("that takes days; a region takes less: write zones into maps.toml")
         for unit, budget in budgets.items():
             fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
             if most > 1:
-                notes.append(f"with the budget of a {unit} it will be done in {fewest} to {most} {unit}s")
+                several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+                notes.append(f"with the budget of a {unit} it will be done in {several} {unit}s")
         result = {"map": description.name, **origin, **plain, **runs}
         return result, [title, "", *_costs(plan), *notes]
 

@@ -8,13 +8,15 @@ ones ask for every block in which there is a tile, and each day for a share of t
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import date
 
     from tileharvest.tiles.block import Block
+
+_BESIDE: Final = [(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if x or y]
 
 
 class EarlierBlock(NamedTuple):
@@ -36,7 +38,7 @@ class FlatStart(NamedTuple):
     lively: list[Block]
     """What has changed before, the most often changed first."""
     others: list[Block]
-    """What never changed, then what was never asked, then empty blocks."""
+    """What never changed, then what was never asked, then empty blocks, and first those beside a tile."""
     is_all: bool
     """Whether no block is left out."""
 
@@ -59,7 +61,8 @@ def flat_start(
         elif before.present:
             ranked.append((-before.days if before.days > 1 else 0, block))
         elif before.day is None or has_turn(place, before.day, today, every):
-            ranked.append((2, block))
+            beside = (earlier.get((place[0] + x, place[1] + y)) for x, y in _BESIDE)
+            ranked.append((2 if any(one is not None and one.present for one in beside) else 3, block))
         else:
             is_all = False
     ranked.sort(key=itemgetter(0))

@@ -241,7 +241,8 @@ class Round:
         allowed = MAY_DIFFER | (MAY_DIFFER_BY_AUDIT if is_audited else frozenset())
         yield from (one for one in differences(found.history, expected.history) if one.place not in allowed)
         if found.images != expected.images:
-            yield f"images: {sorted(found.images.items() ^ expected.images.items())[:5]}"
+            every = sorted(found.images.keys() | expected.images.keys())
+            yield f"images: {[one for one in every if found.images.get(one) != expected.images.get(one)][:5]}"
         for name, left in self._queues():
             if left != (0, 0):
                 yield f"queue of {name}: {left}"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
-from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tests.crash.soundness import is_leftover
+from tests.crash.soundness import images
 from tests.end_to_end.pruned_stage import RARELY
 from tests.fleet.workers import Fleet
 from tests.servers.published import published
@@ -71,8 +70,7 @@ class Left(NamedTuple):
     """What a harvest has left."""
 
     history: dict[str, Rows]
-    images: dict[str, str]
-    """The SHA1 of each file in the store, by its path. Temporary files of killed writers are left out."""
+    images: dict[str, bytes]
 
 
 @dataclass(slots=True)
@@ -121,11 +119,7 @@ class Workplace:
         assert worker.status == 0, worker.log
 
     def left(self) -> Left:
-        stored = self.fleet.project.stored()
-        return Left(
-            whole_history(self.fleet.database_url),
-            {name: sha1(body).hexdigest() for name, body in stored.items() if not is_leftover(name)},
-        )
+        return Left(whole_history(self.fleet.database_url), images(self.fleet.project))
 
 
 class Undisturbed(NamedTuple):

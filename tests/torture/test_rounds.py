@@ -50,5 +50,4 @@ def test_a_killed_harvest_run_again_ends_as_if_it_had_not_been_killed(
 ) -> None:
     random = Random(f"{stage.name} {is_fleet}")
     name = f"round{STAGES.index(stage)}{'three' if is_fleet else 'one'}"
-    done = torture.round(name, stage, random, is_fleet=is_fleet, kinds=["kill"] * kills)
-    assert done["kill"] > 0
+    torture.round(name, stage, random, is_fleet=is_fleet, kinds=["kill"] * kills)

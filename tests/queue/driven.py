@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from tileharvest.queue.port import Demand, End, Entry
+from tileharvest.queue.port import End, Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
     from contextlib import AbstractContextManager
 
     from tileharvest.queue.port import Counts, Exchanged, Failure, Lease, RequestQueue
@@ -57,19 +57,17 @@ class Driven:
 
     def tell(self, *pushed: Entry, ends: list[End] | None = None, now: float = 0.0) -> Exchanged:
         """Tells the queue without leasing anything."""
-        return self.run(self.queue.exchange(pushed, ends or (), Demand(0, list(self.held)), now))
+        return self.run(self.queue.exchange(pushed, ends or (), 0, list(self.held.values()), now))
 
-    def lease(
-        self, number: int = 100, now: float = 0.0, under_way: Mapping[str, int] | None = None
-    ) -> list[Lease]:
-        wanted = Demand(number, list(self.held), under_way or {})
-        leases = list(self.run(self.queue.exchange((), (), wanted, now)).leases)
+    def lease(self, number: int = 100, now: float = 0.0) -> list[Lease]:
+        held = list(self.held.values())
+        leases = list(self.run(self.queue.exchange((), (), number, held, now)).leases)
         self.held.update((one.id, one) for one in leases)
         return leases
 
-    def bodies(self, number: int = 100, now: float = 0.0, **fields: Any) -> list[str]:
+    def bodies(self, number: int = 100, now: float = 0.0) -> list[str]:
         """Leases, and returns the bodies of the leases."""
-        return [one.body.decode() for one in self.lease(number, now, **fields)]
+        return [one.body.decode() for one in self.lease(number, now)]
 
     def end(self, lease: Lease, how: Any = "finish", reason: str = "", now: float = 0.0) -> None:
         self.held.pop(lease.id, None)

@@ -12,7 +12,7 @@ import pytest
 from tests.queue.driven import DAY, Driven, entry
 from tests.servers.redis import queue_on, redis_server
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import Demand, End
+from tileharvest.queue.port import End
 from tileharvest.queue.redis.queue import prefix_of
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def test_calls_outlast_a_server_that_is_started_again() -> None:
         finish = [End(lease.id, lease.attempt, "finish")]
 
         async def finish_meanwhile() -> None:
-            finishing = asyncio.ensure_future(one.queue.exchange((), finish, None, 0.0))
+            finishing = asyncio.ensure_future(one.queue.exchange((), finish, None, (), 0.0))
             await asyncio.wait([finishing], timeout=0.1)
             assert not finishing.done()
             # A thread of the event loop, as the server ends with the thread that has started it.
@@ -230,7 +230,7 @@ def test_a_call_whose_answer_was_lost_can_be_made_again(worker: Callable[..., Wo
     async def tell_twice() -> Any:
         end = End(parent.id, parent.attempt, "finish")
         for _ in range(2):
-            answer = await one.queue.exchange([entry("child")], [end], Demand(9), 0.0)
+            answer = await one.queue.exchange([entry("child")], [end], 9, (), 0.0)
         return answer
 
     answer = one.run(tell_twice())

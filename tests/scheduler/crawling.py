@@ -104,7 +104,7 @@ class Crawls:
         return [line.path for line in self.server.log()]
 
     def push(self, *entries: Entry) -> None:
-        self._beside(lambda queue: queue.exchange(entries, (), None, time.time()))
+        self._beside(lambda queue: queue.exchange(entries, (), None, (), time.time()))
 
     def tell(self, direction: Any, *words: str) -> None:
         """The crawl, as a command does."""

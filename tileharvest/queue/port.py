@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha1
 from math import isfinite
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
@@ -37,7 +37,7 @@ class Entry(msgspec.Struct, frozen=True):
     due: float | None = None
     """The seconds since 1970 before which the request is not offered. None offers it at once."""
     slot: str = ""
-    """What the request shares a download slot with, which is usually the host. See `Demand.under_way`."""
+    """What the request shares a download slot with, which is usually the host. See `RequestQueue`."""
 
     def __post_init__(self) -> None:
         if self.due is not None and not isfinite(self.due):
@@ -74,20 +74,6 @@ class End(NamedTuple):
     place. `unsee`: it goes to the failure list, and counts as new in its segment when it is pushed again."""
     reason: str = ""
     """Why it has failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What a worker wants to lease."""
-
-    number: int
-    """The most leases."""
-    held: Sequence[int] = ()
-    """The ids of all requests that the worker has leases of. A lease that is not among them, because the
-    answer about it was lost on its way, is handed out again."""
-    under_way: Mapping[str, int] = field(default_factory=dict)
-    """How many requests of a slot the worker has under way or ahead. Of several requests with the same
-    priority, one whose slot has the fewest is leased first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +194,18 @@ class RequestQueue(Protocol):
         ...
 
     async def exchange(
-        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+        self,
+        pushed: Sequence[Entry],
+        ended: Sequence[End],
+        number: int | None,
+        held: Sequence[Lease],
+        now: float,
     ) -> Exchanged:
-        """Queues what is pushed, then, or together with it, ends leases, and leases what is wanted."""
+        """Queues what is pushed, then, or together with it, ends leases, and leases so many requests at most,
+        or asks for nothing with None.
+
+        `held` are all leases that the worker has. One that is not among them, because the answer about it
+        was lost on its way, is handed out again."""
         ...
 
     async def counts(self, segment: str | None, now: float) -> Counts:

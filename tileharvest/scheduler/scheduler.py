@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from contextlib import suppress
 from datetime import UTC, datetime
 from heapq import heappop, heappush
@@ -25,7 +24,7 @@ from tileharvest.errors import ConfigurationError, QueueError, TileHarvestError,
 from tileharvest.maps.settings import setting, switch
 from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.controls import Controls
-from tileharvest.queue.port import Counts, Demand, End, Entry, Exchanged, Failure
+from tileharvest.queue.port import Counts, End, Entry, Exchanged, Failure
 from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Handed, LeaseMiddleware
@@ -314,7 +313,7 @@ class Scheduler(BaseScheduler):
             self.through(handed)
         if self._pushed or self._ended:
             entries = [entry for entry, _ in self._pushed]
-            await self.queue.exchange(entries, self._ended, None, time.time())
+            await self.queue.exchange(entries, self._ended, None, (), time.time())
 
     # From requests to entries
 
@@ -419,7 +418,9 @@ class Scheduler(BaseScheduler):
                 self._has_changed.clear()
                 (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
                 entries = [entry for entry, _ in pushed]
-                answer = await self.queue.exchange(entries, ended, self._wanted(), time.time())
+                held = [lease for _, _, lease, _ in self._ready]
+                held += [handed.lease for handed in self._handed.values()]
+                answer = await self.queue.exchange(entries, ended, self._wanted, held, time.time())
                 self._take_in(answer, [request for _, request in pushed])
                 if time.monotonic() - looked >= LOOK:
                     looked = time.monotonic()
@@ -449,16 +450,13 @@ class Scheduler(BaseScheduler):
         # What is left to tell when the crawl ends is told when the queue is closed.
         return self._is_started and not self._crawl.is_ending
 
-    def _wanted(self) -> Demand:
-        number = self._ahead - len(self._ready)
-        if self._is_hungry and not self._ready:
-            number = max(1, number)
+    @property
+    def _wanted(self) -> int:
+        """How many leases are wanted."""
         if not self._is_started or self.controls.paused is not None:
-            number = 0
-        leases = [lease for _, _, lease, _ in self._ready]
-        leases += [handed.lease for handed in self._handed.values()]
-        under_way = Counter(lease.slot for lease in leases)
-        return Demand(max(0, number), [lease.id for lease in leases], under_way)
+            return 0
+        number = self._ahead - len(self._ready)
+        return max(number, 1 if self._is_hungry and not self._ready else 0)
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))

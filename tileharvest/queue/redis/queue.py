@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import threading
+from collections import Counter
 from contextlib import suppress
 from functools import cache
 from importlib import resources
@@ -25,7 +26,7 @@ from tileharvest.queue.sentences import WORKER_ENDED, sentence
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tileharvest.queue.port import Demand, End
+    from tileharvest.queue.port import End
     from tileharvest.queue.redis.link import Client
 
 FORMAT: Final = "6"
@@ -129,9 +130,14 @@ class RedisQueue:
             raise
 
     async def exchange(
-        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+        self,
+        pushed: Sequence[Entry],
+        ended: Sequence[End],
+        number: int | None,
+        held: Sequence[Lease],
+        now: float,
     ) -> Exchanged:
-        if not self._name and (wanted or ended):
+        if not self._name and (number is not None or ended):
             raise RuntimeError("only a worker of a queue leases and ends leases")
         duplicates: list[int] = []
         for first in range(0, len(pushed), _AT_ONCE):
@@ -141,15 +147,16 @@ class RedisQueue:
             told = [part for one in ended for part in (_id(one.id), one.attempt, one.how, one.reason)]
             await self._run("end", now, *told)
             self._own.finished += sum(one.how == "finish" for one in ended)
-        if wanted is None:
+        if number is None:
             return Exchanged(duplicates=duplicates)
-        asked = {"number": wanted.number, "held": [*wanted.held], "under_way": {**wanted.under_way}}
+        under_way = Counter(lease.slot for lease in held)
+        asked = {"number": number, "held": [lease.id for lease in held], "under_way": under_way}
         has_more, next_due, elsewhere, rows = await self._run("lease", now, json.dumps(asked))
         leases = [
-            Lease(int(number), int(attempt), body, segment.decode(), int(priority), slot.decode())
-            for number, attempt, body, segment, priority, slot in rows
+            Lease(int(one), int(attempt), body, segment.decode(), int(priority), slot.decode())
+            for one, attempt, body, segment, priority, slot in rows
         ]
-        self._own.leased = len(wanted.held) + len(leases)
+        self._own.leased = len(held) + len(leases)
         return Exchanged(leases, duplicates, bool(has_more), float(next_due) if next_due else None, elsewhere)
 
     async def beat(self, now: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from tileharvest.queue.port import Demand, End, Entry
+    from tileharvest.queue.port import End, Entry
 
     Result = TypeVar("Result")
 
@@ -159,11 +160,16 @@ class SqliteQueue:
         await self._begin(self._connect)
 
     async def exchange(
-        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+        self,
+        pushed: Sequence[Entry],
+        ended: Sequence[End],
+        number: int | None,
+        held: Sequence[Lease],
+        now: float,
     ) -> Exchanged:
-        if self._segment is None and (wanted or ended):
+        if self._segment is None and (number is not None or ended):
             raise RuntimeError("only the worker of a queue leases and ends leases")
-        return await self._run(lambda: self._exchange(pushed, ended, wanted, now))
+        return await self._run(lambda: self._exchange(pushed, ended, number, held, now))
 
     async def counts(self, segment: str | None, now: float) -> Counts:
         return await self._run(lambda: self._counts(segment, now))
@@ -329,13 +335,18 @@ class SqliteQueue:
             self._filter.add(fingerprint)
 
     def _exchange(
-        self, pushed: Sequence[Entry], ended: Sequence[End], wanted: Demand | None, now: float
+        self,
+        pushed: Sequence[Entry],
+        ended: Sequence[End],
+        number: int | None,
+        held: Sequence[Lease],
+        now: float,
     ) -> Exchanged:
         duplicates = self._push(pushed, now)
         for end in ended:
             self._end(end, now)
         self._rows(_DUE, now)
-        leases = [] if wanted is None else self._lease(wanted)
+        leases = self._lease(number, held) if number else []
         has_more = bool(self._rows("SELECT 1 FROM requests WHERE state = 'waiting' LIMIT 1"))
         next_due = self._rows("SELECT min(due) FROM requests WHERE state = 'delayed'")[0][0]
         return Exchanged(leases, duplicates, has_more, next_due)
@@ -375,12 +386,9 @@ class SqliteQueue:
         else:
             self._rows(_ENDINGS["fail"], *key, end.reason, now)
 
-    def _lease(self, wanted: Demand) -> list[Lease]:
+    def _lease(self, most: int, held: Sequence[Lease]) -> list[Lease]:
         leases: list[Lease] = []
-        if wanted.number < 1:
-            return leases
-        slots = [slot for (slot,) in self._rows(_SLOTS)]
-        under_way = {slot: wanted.under_way.get(slot, 0) for slot in slots}
+        under_way = Counter(lease.slot for lease in held)
         first: list[tuple[int, int, int, str]] = []
 
         def look(slot: str) -> None:
@@ -388,9 +396,9 @@ class SqliteQueue:
             for priority, number in self._rows(_FIRST, slot):
                 heappush(first, (-priority, under_way[slot], number, slot))
 
-        for slot in slots:
+        for (slot,) in self._rows(_SLOTS):
             look(slot)
-        while first and len(leases) < wanted.number:
+        while first and len(leases) < most:
             *_, number, slot = heappop(first)
             leases += [Lease(*row) for row in self._rows(_LEASE, number)]
             under_way[slot] += 1

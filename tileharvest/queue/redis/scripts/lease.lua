@@ -1,4 +1,5 @@
--- Leases requests to the worker, as `Demand` says, which is ARGV[4] in JSON. The answer: whether more is due; the time at
+-- Leases requests to the worker. ARGV[4] is JSON: their number, the ids of the leases that the worker has, and how many
+-- it has under way by slot. The answer: whether more is due; the time at
 -- which the next delayed request is due, or nothing; the number of leases of other workers; and the leases: id, attempt,
 -- body, segment, priority and slot of each.
 

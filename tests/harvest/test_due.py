@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tileharvest.harvest.due import Times, adapted, due, pause_after
-from tileharvest.history.summaries import Past, Visit
+from tileharvest.history.summaries import Past
 from tileharvest.maps.times import Interval, QuietHours
 from tileharvest.queue.segments import parse_resolver
 
@@ -109,14 +109,6 @@ def test_a_segment_without_end_that_is_complete_is_followed_by_none():
     assert due(endless, COMPLETE, at("2026-11-22 12:00")) is None
 
 
-def visited(*changes: bool, last: str = "2026-11-22 03:00") -> tuple[Visit, ...]:
-    """Visits, of which the last was then."""
-    number = len(changes)
-    return tuple(
-        Visit(at(last) - (number - place - 1) * DAY, changed) for place, changed in enumerate(changes)
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "days"),
     [
@@ -132,7 +124,7 @@ def visited(*changes: bool, last: str = "2026-11-22 03:00") -> tuple[Visit, ...]
 )
 def test_an_interval_grows_by_two_fifths_and_shrinks_by_a_fifth(changes, days):
     """As Nutch's AdaptiveFetchSchedule with inc_rate 0.4 and dec_rate 0.2."""
-    interval = adapted(visited(*changes), DAY, 28 * DAY)
+    interval = adapted(changes, DAY, 28 * DAY)
     assert interval / DAY == pytest.approx(days, abs=0.005)
 
 
@@ -152,7 +144,7 @@ def test_a_map_that_seldom_changes_is_visited_seldom(changes, last, expected):
     asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
     is_complete = last == "2026-11-22"
     past = Past(
-        was_ever_finished=True, is_complete=is_complete, visits=visited(*changes, last=f"{last} 03:00")
+        was_ever_finished=True, is_complete=is_complete, visits=changes, last_visit=at(f"{last} 03:00")
     )
     assert moment_of(asked, past, "2026-11-22 12:00") == at(expected)
 

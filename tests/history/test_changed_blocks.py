@@ -23,7 +23,6 @@ from tests.history.random_world import (
     random_world,
 )
 from tileharvest.history.changes import (
-    ChangedBlock,
     changed_blocks,
     changes_below,
     counted_zooms,
@@ -108,7 +107,7 @@ def test_heat_is_the_number_of_versions_after_one_day_and_until_another(world: W
         assert heat(world.history, world.ids[layer], area, after, until) == expected
 
 
-def true_places(world: World, layer: str, zoom: int, after: date, until: date) -> list[ChangedBlock]:
+def true_places(world: World, layer: str, zoom: int, after: date, until: date) -> list[tuple[Tile, int, int]]:
     """Block by block and tile by tile, the most changed first."""
     days: dict[Tile, int] = {
         tile: sum(after < day <= until for day in versions)
@@ -120,8 +119,8 @@ def true_places(world: World, layer: str, zoom: int, after: date, until: date) -
     found = []
     for block in sorted(blocks):
         hottest = max(blocks[block], key=days.__getitem__)
-        found.append(ChangedBlock(hottest, days[hottest], sum(days[tile] for tile in blocks[block])))
-    return sorted(found, key=lambda place: -place.tiles)
+        found.append((hottest, days[hottest], sum(days[tile] for tile in blocks[block])))
+    return sorted(found, key=lambda place: -place[2])
 
 
 def test_places_are_the_blocks_that_changed_most(world: World) -> None:

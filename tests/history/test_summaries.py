@@ -98,9 +98,10 @@ def test_visits_tell_whether_they_found_anything_new(history: History) -> None:
         harvest = began(history, day)
         record(harvest, [found(outcome, tile) for outcome, tile in zip(outcomes, (A, B), strict=True)])
         ended(harvest)
-    visits = pasts(history, {"world": SEGMENT}, ["world"])["world"].visits
-    assert [one.has_changed for one in visits] == [True, False, True, False]
-    assert [one.started.date() for one in visits] == days
+    found_past = pasts(history, {"world": SEGMENT}, ["world"])["world"]
+    assert found_past.visits == (True, False, True, False)
+    assert found_past.last_visit is not None
+    assert found_past.last_visit.date() == days[-1]
 
 
 def walked(history: History, day: date, walk: str | None, outcome: str = "ign") -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from zoneinfo import ZoneInfo
 
-    from tileharvest.history.summaries import Past, Visit
+    from tileharvest.history.summaries import Past
     from tileharvest.queue.segments import Segment
 
 INC_RATE: Final = 0.4
@@ -85,10 +85,10 @@ def due(times: Times, past: Past | None, now: datetime) -> Due | None:
             return None
         segment = times.segments(segment.ends)
     why = "once a segment"
-    if times.adaptive is not None and past.visits:
+    if times.adaptive is not None and past.last_visit is not None:
         interval = adapted(past.visits, *times.adaptive)
         why = f"every {_in_words(interval)}, by its changes"
-        ready = past.visits[-1].started + interval
+        ready = past.last_visit + interval
         if segment.ends is not None and ready >= segment.ends:
             segment = times.segments(ready)
     return Due(times.name, _after_quiet(times, beginning(times, segment), now), why)
@@ -118,7 +118,7 @@ def beginning(times: Times, segment: Segment) -> datetime:
     return segment.begins + timedelta(seconds=seconds)
 
 
-def adapted(visits: Sequence[Visit], shortest: timedelta, longest: timedelta) -> timedelta:
+def adapted(visits: Sequence[bool], shortest: timedelta, longest: timedelta) -> timedelta:
     """Returns the interval from the last of the map's finished harvests to the next.
 
     The rule is that of Nutch's AdaptiveFetchSchedule, with the rates of its nutch-default.xml. StormCrawler's
@@ -133,8 +133,8 @@ def adapted(visits: Sequence[Visit], shortest: timedelta, longest: timedelta) ->
     many moments.
     """
     interval = shortest
-    for visit in visits:
-        interval *= 1 - DEC_RATE if visit.has_changed else 1 + INC_RATE
+    for has_changed in visits:
+        interval *= 1 - DEC_RATE if has_changed else 1 + INC_RATE
         interval = min(max(interval, shortest), longest)
     return interval
 

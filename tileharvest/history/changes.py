@@ -8,7 +8,6 @@ Layers are named by their ids, which are in `outlines.map_outline`.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import BigInteger, Date, Integer, bindparam, func, null, select, text
@@ -25,19 +24,6 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedBlock:
-    """A block of 8 x 8 tiles with its number of changes."""
-
-    tile: Tile
-    """The tile of the block that changed on the most days. If there are several, it is the first by x and
-    y."""
-    days: int
-    """The number of days on which that tile changed."""
-    tiles: int
-    """The number of changes of the block. A tile counts on each day on which it changed."""
 
 
 _IN_ZOOM: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
@@ -203,9 +189,11 @@ def _heat(connection: Connection, layer: int, area: TileRange, after: date, unti
 
 def changed_blocks(
     history: History, layer: int, zoom: int, after: date, until: date, limit: int
-) -> list[ChangedBlock]:
+) -> list[tuple[Tile, int, int]]:
     """Returns up to `limit` blocks of this zoom with the most changes in after < day <= until, most first.
 
+    Of each block it returns the tile that changed on the most days, the first by x and y; the number of these
+    days; and the number of all changes of the block, in which a tile counts on each day on which it changed.
     Reads a row for each block and day on which it changed then, and the heat of `limit` blocks.
     """
     query = {"in_layer": layer, "in_zoom": zoom, "after": after, "until": until, "most": limit}
@@ -215,7 +203,7 @@ def changed_blocks(
             block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
             days = _heat(connection, layer, block, after, until)
             hottest = min(days, key=lambda tile: (-days[tile], tile))
-            found.append(ChangedBlock(hottest, days[hottest], int(count)))
+            found.append((hottest, days[hottest], int(count)))
     return found
 
 

@@ -375,16 +375,6 @@ _LAST_OF_SEGMENT: Final = _OF_SEGMENT.where(harvests.c.day >= bindparam("since")
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
-    """A finished harvest."""
-
-    started: datetime
-    """In UTC."""
-    has_changed: bool
-    """Whether it found any tile that is new, different or gone."""
-
-
-@dataclass(frozen=True, slots=True)
 class Past:
     """The past harvests of one map."""
 
@@ -394,8 +384,11 @@ class Past:
     """Whether the harvest of the given segment is finished."""
     is_begun: bool = False
     """Whether the harvest of the given segment was begun and has not ended."""
-    visits: tuple[Visit, ...] = ()
-    """The last finished harvests, oldest first. Empty for maps that are not in `adaptive`."""
+    visits: tuple[bool, ...] = ()
+    """For each of the last finished harvests, oldest first, whether it found any tile that is new, different
+    or gone. Empty for maps that are not in `adaptive`."""
+    last_visit: datetime | None = None
+    """The moment, in UTC, at which the last of these harvests began."""
 
 
 def pasts(
@@ -417,6 +410,7 @@ def pasts(
                 was_ever_finished=connection.execute(_EVER_FINISHED, its).first() is not None,
                 is_complete=last is not None and last.ended is not None,
                 is_begun=last is not None and last.ended is None,
-                visits=tuple(Visit(started, bool(has_changed)) for started, has_changed in reversed(visits)),
+                visits=tuple(bool(has_changed) for _, has_changed in reversed(visits)),
+                last_visit=visits[0].started if visits else None,
             )
     return found

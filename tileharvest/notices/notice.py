@@ -153,8 +153,8 @@ def _of_layer(
     if not layer.zooms:
         return
     zoom, before = max(layer.zooms), day - timedelta(days=1)
-    for found in changed_blocks(history, layer.id, zoom, before, day, limit):
-        block = found.tile.ancestor(BLOCK_LEVELS)
+    for hottest, _, _ in changed_blocks(history, layer.id, zoom, before, day, limit):
+        block = hottest.ancestor(BLOCK_LEVELS)
         changed = heat(history, layer.id, TileRange.of(block).at_zoom(zoom), before, day)
         view = view_around(changed)
         x, z, degrees = page_place(layer.described(day), renderer, Ground.of(view, layer.factor).middle)

@@ -126,9 +126,7 @@ def most_changed(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     history, _, layer = served.layer(names[0], parameters.text("layer"))
     kept = layer.kept_zooms(until)
     found = changed_blocks(history, layer.id, kept[-1], after, until, limit) if kept else []
-    return {
-        "places": [{"tile": str(block.tile), "days": block.days, "tiles": block.tiles} for block in found]
-    }
+    return {"places": [{"tile": str(tile), "days": days, "tiles": tiles} for tile, days, tiles in found]}
 
 
 def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:

@@ -26,20 +26,17 @@ class Rendering:
     folder: Path
     depth: int
     layer: str = LAYER
-    first_digit: int = 0
-    """Of the files' names: 0 of Overviewer's, 1 of Mapcrafter's. Paths are always written with 0 to 3."""
 
     def file(self, path: str) -> Path:
         """The file of a tile's path such as `/0/3`, or of its digits alone, such as `03`."""
         folders = "".join(f"/{digit}" for digit in path if digit != "/")
-        return self.folder / f"{self.layer}{self._shifted(folders, self.first_digit)}.png"
+        return self.folder / f"{self.layer}{folders}.png"
 
     def paths(self) -> set[str]:
         """Of all tiles that are there."""
         top = self.folder / self.layer
-        files = (file.relative_to(top).with_suffix("") for file in top.rglob("*.png"))
-        named = {self._shifted(file.as_posix(), -self.first_digit) for file in files if file.name != "base"}
-        return {f"/{path}" for path in named if set(path) <= set("/0123")}
+        files = (file.relative_to(top).with_suffix("").as_posix() for file in top.rglob("*.png"))
+        return {f"/{path}" for path in files if set(path) <= set("/0123")}
 
     def missing(self) -> set[str]:
         """What a walk downwards asks for in vain: children of tiles that are there, themselves not there."""
@@ -71,12 +68,7 @@ class Rendering:
     def tiles_of_files(self, names: Iterable[str]) -> set[LayerTile]:
         """The tiles among names of files below the folder, such as `world-lighting/0/3.png`."""
         found = {name.removeprefix(self.layer).removesuffix(".png") for name in names}
-        paths = {self._shifted(path, -self.first_digit) for path in found if set(path) <= set("/01234")}
-        return self.tiles(path for path in paths if path)
-
-    @staticmethod
-    def _shifted(path: str, by: int) -> str:
-        return "".join(str(int(one) + by) if one.isdigit() else one for one in path)
+        return self.tiles(path for path in found if path and set(path) <= set("/0123"))
 
     def replace(self, path: str, image: bytes, seconds: int) -> None:
         """Let a tile have other bytes, and this modification time, in seconds since 1970."""

@@ -38,6 +38,7 @@ from tileharvest.tiles.grid import Tile, Zone
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import Answer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -292,3 +293,12 @@ async def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tm
         "tileharvest harvest small --segment run asks again"
     )
     assert raised.value.exit_status is ExitStatus.DONE
+
+
+async def test_an_image_that_stands_for_a_missing_tile_is_a_missing_tile(tmp_path: Path) -> None:
+    """As maps.toml says: many servers answer 200 for what is missing, with an image that shows nothing."""
+    blank, tile = drawn("blank"), FIRST_LEVEL[0]
+    async with opened(tmp_path, blank=(image_of(blank).sha1,)) as harvest:
+        assert harvest.understood(Answer(200, body=blank), tile) == Answer(404)
+        other = Answer(200, body=drawn("other"))
+        assert harvest.understood(other, tile) == other

@@ -44,7 +44,11 @@ def plain(tmp_path: Path) -> Path:
     return repository(tmp_path / "map.git", days).folder
 
 
-def test_days_without_a_commit_in_the_maps_folder_are_left_out(imports: Imports, plain: Path) -> None:
+def test_an_import_without_a_tile_records_nothing_and_days_without_a_commit_in_the_folder_are_left_out(
+    imports: Imports, plain: Path
+) -> None:
+    with pytest.raises(SiteError, match="has none of the tiles"):
+        imports.git(plain)
     assert imports.git(plain, "./web/tiles/").days == [date(2024, 5, 1), date(2024, 5, 3)]
 
 

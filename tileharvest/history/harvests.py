@@ -66,18 +66,20 @@ _HAS_WALK: Final = (
 )
 """Whether the harvest's walk is noted. Before that, no process of the harvest asks for a tile."""
 _WAS_PRUNED: Final = harvests.c.walk.in_(("pruned", "repaired"))
+_KEEPS: Final = bindparam("keeps", type_=Text)
 _NOTE_WALK: Final = (
     update(harvests)
     .where(harvests.c.id == bindparam("in_harvest"), harvests.c.ended.is_(None))
     .values(
         walk=case((_WAS_PRUNED, harvests.c.walk), else_=bindparam("way", type_=Text)),
         walk_reason=bindparam("why", type_=Text),
+        kept=case(
+            (_KEEPS.is_(None), harvests.c.kept),
+            (or_(harvests.c.kept.is_(None), harvests.c.kept == _KEEPS), _KEEPS),
+            # Zones or zooms were changed before the harvest was continued. No other value equals this one.
+            else_="several",
+        ),
     )
-)
-_KEEPS: Final = bindparam("keeps", type_=Text)
-# `several` says that zones or zooms were changed before the harvest was continued. No other value equals it.
-_NOTE_KEPT: Final = _NOTE_WALK.values(
-    kept=case((or_(harvests.c.kept.is_(None), harvests.c.kept == _KEEPS), _KEEPS), else_="several")
 )
 _LAST_COMPLETE: Final = (
     select(harvests.c.id)
@@ -336,11 +338,8 @@ class HarvestRecord:
         equal for equal ones; None leaves the earlier note. Nothing is noted after the harvest's end: a worker
         that comes too late would decide by what the harvest itself has proved.
         """
-        noted: dict[str, Any] = {"in_harvest": self.id, "way": way, "why": reason}
-        if kept is not None:
-            noted["keeps"] = kept
-        noting = _NOTE_WALK if kept is None else _NOTE_KEPT
-        self.history.write(lambda connection: connection.execute(noting, noted))
+        noted = {"in_harvest": self.id, "way": way, "why": reason, "keeps": kept}
+        self.history.write(lambda connection: connection.execute(_NOTE_WALK, noted))
 
     def tops(self, layer: str) -> list[Tile]:
         """Returns the tiles below which this harvest asks nothing, in order. There are none once trust in the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -45,13 +45,14 @@ def imported(
     watch: Watched | None = None,
     savename: str | None = None,
     layer: str | None = None,
+    now: datetime = NOW,
     **entry: Any,
 ) -> Watched:
     watch = watch or Watched()
     opened, store = KedamaDiffArchive.open(archive, savename), FileStore(data / "tiles")
     with History.open(f"sqlite:///{data / 'history.sqlite'}") as history:
         into = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", **entry)
-        watch.outside = import_kedamadiff(opened, into, history, store, NOW, watch, layer)
+        watch.outside = import_kedamadiff(opened, into, history, store, now, watch, layer)
     return watch
 
 
@@ -111,6 +112,17 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
     assert set(last["counts"]) == {"ign", "404"}
     assert not [line for line in server.log() if line.method == "GET" and line.path.endswith(".png")]
     assert told(project.versions(), with_etags=is_newer) == told(harvested, with_etags=is_newer)
+
+
+def test_days_that_have_not_begun_are_left_out(
+    newer: KedamaDiff, project: Project, antworld: list[Harvested]
+) -> None:
+    """Else no harvest could be recorded before they come: history is only written forwards."""
+    first, *later = (date.fromisoformat(one.day) for one in antworld)
+    now = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=1)
+    watch = imported(newer.folder, project.data, now=now)
+    assert watch.days == [first]
+    assert watch.unread == [(day, "the day has not begun") for day in later]
 
 
 def test_an_import_that_was_stopped_goes_on_and_takes_days_with_other_records_anew(

@@ -20,7 +20,7 @@ import re
 import sqlite3
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from hashlib import sha1
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -287,12 +287,16 @@ def import_kedamadiff(
     said = str(archive.attributes.get("renderer") or "").lower()
     renderer = description.renderer or (known and known.renderer) or said or USUAL.name
     done = imported_days(history, description.name, archive.source)
+    # The archive may have been written east of the map.
+    latest = now.astimezone(description.zone_info).date() + timedelta(days=1)
     watch.expects(archive.count())
     base: Layer | None = None
     outside, is_any = 0, bool(done)
     for day, records in archive.days():
         state = _state(records)
-        if done.get(day) != state:
+        if day > latest:
+            watch.left_out(day, "the day has not begun")
+        elif done.get(day) != state:
             base = base or _described(archive, name, known, day, records)
             depth = int(archive.attributes.get("total_depth") or base.depth)
             there = replace(base, pyramid=Pyramid(max(depth, *(least_depth(one.tile) for one in records))))

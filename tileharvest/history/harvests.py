@@ -83,20 +83,21 @@ _NOTE_WALK: Final = (
 )
 _LAST_COMPLETE: Final = (
     select(harvests.c.id)
-    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
     .where(
         harvests.c.map == bindparam("in_map"),
-        harvest_layers.c.layer == bindparam("in_layer"),
-        harvests.c.id != bindparam("in_harvest"),
+        harvests.c.id != bindparam("but"),
         is_finished(harvests, but=PARTIAL),
     )
     .order_by(harvests.c.day.desc(), harvests.c.id.desc())
     .limit(1)
 )
-_FOUND_IN: Final = select(func.coalesce(func.sum(harvest_counts.c.tiles), 0)).where(
-    harvest_counts.c.harvest == bindparam("in_harvest"),
-    harvest_counts.c.layer == bindparam("in_layer"),
-    harvest_counts.c.outcome.not_in([outcome.value for outcome in MISSING]),
+_FOUND_LAST: Final = (
+    select(harvest_counts.c.layer, func.sum(harvest_counts.c.tiles))
+    .where(
+        harvest_counts.c.harvest == _LAST_COMPLETE.scalar_subquery(),
+        harvest_counts.c.outcome.not_in([outcome.value for outcome in MISSING]),
+    )
+    .group_by(harvest_counts.c.layer)
 )
 _DISTRUSTED: Final = (
     select(layers.c.name, proofs.c.withdrawn)
@@ -294,20 +295,12 @@ class HarvestRecord:
         return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
 
     def last_complete(self) -> dict[str, int]:
-        """Returns by layer how many tiles the last other complete harvest has found, skipped ones too. A
-        layer that no complete harvest had is left out."""
-
-        def read(connection: Connection) -> dict[str, int]:
-            found: dict[str, int] = {}
-            for name, layer in self._layer_ids.items():
-                its = {"in_map": self._map, "in_layer": layer, "in_harvest": self.id}
-                last = connection.scalar(_LAST_COMPLETE, its)
-                if last is not None:
-                    its["in_harvest"] = last
-                    found[name] = int(connection.execute(_FOUND_IN, its).scalar_one())
-            return found
-
-        return self.history.read(read)
+        """Returns by layer how many tiles the map's last other complete harvest has found, skipped ones too.
+        A layer that it did not have is left out."""
+        query = _FOUND_LAST, {"in_map": self._map, "but": self.id}
+        rows = self.history.read(lambda connection: connection.execute(*query).all())
+        found = {layer: int(tiles) for layer, tiles in rows}
+        return {name: found[layer] for name, layer in self._layer_ids.items() if layer in found}
 
     def finish(self, ended: datetime, reason: str, *, finalise_gone: bool) -> bool:
         """Ends the harvest in one transaction, which writes its end, its counts and the versions of gone

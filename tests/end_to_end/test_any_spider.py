@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,26 +137,6 @@ def test_what_is_away_or_forbidden_or_too_deep_is_not_asked_for(compared: Compar
     }
 
 
-def test_over_redis_two_workers_share_the_same_requests_and_find_the_same_items(
-    compared: Comparison, tmp_path: Path
-) -> None:
-    # Each process has its own cookies, so a login is not for two.
-    spiders = ("books", "sitemap", "quotes")
-    with redis_server() as redis:
-        settings = f'{OURS}REDIS_URL = "{redis.url}"\nSEGMENT = "every:1000w"\n'
-        workers = [Foreign.copy(tmp_path / name, compared.stock.server, settings) for name in "ab"]
-        workers[0].server.clear_log()
-        # Both logs are read at once: a worker that cannot write its log would stand still.
-        with ThreadPoolExecutor(len(workers)) as threads:
-            list(threads.map(lambda worker: worker.crawl(*spiders), workers))
-    asked = workers[0].asked()
-    for spider in spiders:
-        assert set(asked[spider]) == set(compared.stock_asked[spider])
-        found = {item for worker in workers for item in worker.items(spider)}
-        assert found == set(compared.stock.items(spider))
-        assert len(asked[spider]) == len(set(asked[spider]))
-
-
 @pytest.mark.parametrize(("spider", "queue"), [("books", "sqlite"), ("quotes", "redis")])
 def test_after_kills_every_page_was_served_and_every_item_came(
     compared: Comparison, tmp_path: Path, kills: int, spider: str, queue: str
@@ -167,24 +146,20 @@ def test_after_kills_every_page_was_served_and_every_item_came(
         if queue == "redis":
             settings += f'REDIS_URL = "{servers.enter_context(redis_server()).url}"\n'
         killed = Foreign.copy(tmp_path / "project", compared.stock.server, settings)
-        _kill_and_resume(killed, spider, kills, compared)
-
-
-def _kill_and_resume(killed: Foreign, spider: str, kills: int, compared: Comparison) -> None:
-    killed.asked()
-    random = Random(20261122)
-    for _ in range(kills):
-        seen, further = answered(killed.server), random.randint(1, 4)
-        process = killed.started(spider)
-        try:
-            assert await_condition(lambda: answered(killed.server) >= seen + further, process)  # noqa: B023
-            process.kill()
-            process.communicate()
-        finally:
-            process.kill()
-            process.wait()
-            process.close()
-        assert process.returncode == -signal.SIGKILL
-    killed.crawl(spider)
-    assert set(killed.asked()[spider]) == set(compared.stock_asked[spider])
-    assert set(killed.items(spider)) == set(compared.stock.items(spider))
+        killed.asked()
+        random = Random(20261122)
+        for _ in range(kills):
+            seen, further = answered(killed.server), random.randint(1, 4)
+            process = killed.started(spider)
+            try:
+                assert await_condition(lambda: answered(killed.server) >= seen + further, process)  # noqa: B023
+                process.kill()
+                process.communicate()
+            finally:
+                process.kill()
+                process.wait()
+                process.close()
+            assert process.returncode == -signal.SIGKILL
+        killed.crawl(spider)
+        assert set(killed.asked()[spider]) == set(compared.stock_asked[spider])
+        assert set(killed.items(spider)) == set(compared.stock.items(spider))

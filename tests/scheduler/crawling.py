@@ -106,10 +106,6 @@ class Crawls:
     def push(self, *entries: Entry) -> None:
         self._beside(lambda queue: queue.exchange(entries, (), None, (), time.time()))
 
-    def tell(self, direction: Any, *words: str) -> None:
-        """The crawl, as a command does."""
-        self._beside(lambda queue: direction(queue, *words))
-
     def failures(self) -> list[Failure]:
         return list(self._beside(lambda queue: queue.failures()))
 

@@ -166,10 +166,8 @@ class Project:
     def harvests(self, name: str) -> list[dict[str, Any]]:
         return list(json.loads(self.scrapy("harvests", name, "--json").stdout))
 
-    def history(self, name: str, tile: str | None = None) -> list[dict[str, Any]]:
-        """Returns the answer of `scrapy history NAME [TILE] --json`."""
-        wanted = [] if tile is None else [tile]
-        return list(json.loads(self.scrapy("history", name, *wanted, "--json").stdout))
+    def history(self, name: str) -> list[dict[str, Any]]:
+        return list(json.loads(self.scrapy("history", name, "--json").stdout))
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Returns rows of the history, read as any program can read an SQLite file."""
@@ -208,14 +206,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def await_condition(
-    holds: Callable[[], bool], process: Forked | subprocess.Popen[str], patience: float = 240.0
-) -> bool:
+def await_condition(holds: Callable[[], bool], process: Forked | subprocess.Popen[str]) -> bool:
     """Returns True when the condition holds, or False if the process ends before.
 
-    Raises AssertionError when neither comes within `patience` seconds.
+    Raises AssertionError when neither comes within four minutes.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + 240
     pause = threading.Event()
     while not holds():
         if process.poll() is not None:

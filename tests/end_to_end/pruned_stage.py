@@ -14,7 +14,7 @@ from tests.end_to_end.project import Project
 from tests.end_to_end.rendering import Rendering
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.end_to_end.project import LayerTile
@@ -124,11 +124,11 @@ class DrawnSite(Rendering):
             self.draw_alone(above, newest)
 
 
-def drawn_site(folder: Path, leaves: Iterable[str] = LEAVES) -> DrawnSite:
+def drawn_site(folder: Path) -> DrawnSite:
     """A site whose leaves were drawn five hours apart: its times tell that it keeps the law."""
     site = DrawnSite(folder)
     site.configure()
-    for number, leaf in enumerate(leaves):
+    for number, leaf in enumerate(LEAVES):
         site.draw(leaf, NOON + number * 5 * HOUR)
     return site
 

@@ -26,7 +26,7 @@ from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Image, Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from tileharvest.history.blocks import KnownBlock
     from tileharvest.history.harvests import HarvestRecord
@@ -93,7 +93,6 @@ def began(
     name: str = "world",
     again: bool = False,
     pushed: bool = False,
-    today: Callable[[], date] | None = None,
 ) -> HarvestRecord:
     return begin(
         history,
@@ -107,7 +106,6 @@ def began(
             again=again,
             pushed=pushed,
         ),
-        today,
     )
 
 
@@ -131,8 +129,8 @@ def empty(history: History) -> None:
                 connection.exec_driver_sql(statement)
 
 
-def ended(harvest: HarvestRecord, *, reason: str = "finished", finalise_gone: bool = True) -> None:
-    harvest.finish(END, reason, finalise_gone=finalise_gone)
+def ended(harvest: HarvestRecord, *, reason: str = "finished") -> None:
+    harvest.finish(END, reason, finalise_gone=True)
 
 
 OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"

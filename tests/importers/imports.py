@@ -123,11 +123,9 @@ class Imports:
         return ImportedMap(self.description, history, self.store, source, NOW)
 
 
-def repository(
-    folder: Path, days: Mapping[str, Mapping[str, bytes | None]], branch: str = "main"
-) -> FastImport:
+def repository(folder: Path, days: Mapping[str, Mapping[str, bytes | None]]) -> FastImport:
     """Returns a repository with a commit of these files on each day."""
-    made = FastImport(folder, branch)
+    made = FastImport(folder)
     for day, files in days.items():
         made.commit(moment_of(day), files)
     made.written()

@@ -125,7 +125,7 @@ class Crawls:
         return asyncio.run(opened())
 
 
-def order(url: str, priority: int = 0, **fields: Any) -> Entry:
+def order(url: str, **fields: Any) -> Entry:
     """A request as another program pushes it."""
-    body = encode(QueuedRequest(version=VERSION, url=url, callback="note", priority=priority, **fields))
-    return Entry(body, "", None, priority)
+    body = encode(QueuedRequest(version=VERSION, url=url, callback="note", **fields))
+    return Entry(body, "", None, 0)

@@ -17,16 +17,14 @@ if TYPE_CHECKING:
 class Outage:
     """A rule that resets every connection after so many answers.
 
-    The host comes back after so many probes, or so many seconds after the first reset, but not before the
-    first probe. A probe is a HEAD for a path that was answered already; no other request is like that.
+    The host comes back after so many probes. A probe is a HEAD for a path that was answered already; no other
+    request is like that.
     """
 
-    def __init__(self, answers: int, *, probes: float = inf, seconds: float = inf) -> None:
+    def __init__(self, answers: int, *, probes: float = inf) -> None:
         self._answers = answers
         self._awaited = probes
-        self._seconds = seconds
         self._answered: set[str] = set()
-        self._began = inf
         self.failures: list[float] = []
         """When those requests came, on the monotonic clock, that were reset and were not probes."""
         self.probes: list[float] = []
@@ -38,9 +36,7 @@ class Outage:
         if self._answers >= 0:
             self._answered.add(exchange.path)
             return await exchange.send_properly()
-        self._began = min(self._began, now)
-        is_over = now >= self._began + self._seconds and self.probes
-        if len(self.probes) >= self._awaited or is_over:
+        if len(self.probes) >= self._awaited:
             return await exchange.send_properly()
         is_probe = exchange.request.method == "HEAD" and exchange.path in self._answered
         (self.probes if is_probe else self.failures).append(now)

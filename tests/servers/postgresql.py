@@ -55,9 +55,9 @@ class PostgresqlServer(Program):
         query = {"host": str(self.folder), "port": str(self.port)}
         return _text(URL.create("postgresql+psycopg", user, database=database, query=query))
 
-    def tcp_url(self, database: str, user: str = USER, password: str | None = PASSWORD) -> str:
+    def tcp_url(self, database: str, password: str | None = PASSWORD) -> str:
         """Returns the address as a worker on another computer would use it."""
-        return _text(URL.create("postgresql+psycopg", user, password, "127.0.0.1", self.port, database))
+        return _text(URL.create("postgresql+psycopg", USER, password, "127.0.0.1", self.port, database))
 
     def ask(self, question: str, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Runs one statement outside of a transaction, and returns its rows."""

@@ -26,14 +26,13 @@ class Step:
     """Files that kept their bytes and got another modification time."""
 
 
-def published(shared_maps: Path, name: str, version: int, folder: Path, *, deploy: bool = False) -> Path:
+def published(shared_maps: Path, name: str, version: int, folder: Path) -> Path:
     """Makes `folder` hold exactly this version of the map (1 is the oldest), and returns the folder.
 
-    Files have the modification times that the renderer gave them. With `deploy` they have the present time,
-    as on hosts that upload everything anew.
+    Files have the modification times that the renderer gave them.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _program(shared_maps)["publish"](name, version, folder, deploy=deploy)
+    _program(shared_maps)["publish"](name, version, folder, deploy=False)
     return folder
 
 

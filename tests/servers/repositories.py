@@ -54,11 +54,9 @@ class FastImport:
     _stream: list[bytes] = field(default_factory=list)
     _files: dict[str, bytes] = field(default_factory=dict)
 
-    def commit(
-        self, moment: datetime, files: Mapping[str, bytes | None], *, whole: bool = False, extra: str = ""
-    ) -> None:
+    def commit(self, moment: datetime, files: Mapping[str, bytes | None], *, whole: bool = False) -> None:
         """Adds a commit in which these files have these bytes, or are no more. If it is `whole`, there are no
-        others. `extra` are further lines of the stream."""
+        others."""
         lines = [f"commit refs/heads/{self.branch}", f"committer a <a@b> {int(moment.timestamp())} +0000"]
         self._stream.append("\n".join([*lines, "data 1", "x", ""]).encode())
         if whole:
@@ -70,7 +68,6 @@ class FastImport:
             elif self._files.get(path) != body:
                 self._files[path] = body
                 self._stream.append(f"M 100644 inline {path}\ndata {len(body)}\n".encode() + body + b"\n")
-        self._stream.append(extra.encode())
 
     def written(self) -> Path:
         """Writes what was added since the last call. Returns the repository's folder."""

@@ -207,7 +207,7 @@ def raw(*parts: bytes, ending: str = "closed") -> Rule:
     return answer
 
 
-def trickle(head: bytes, part: bytes, pause: float = 0.1) -> Rule:
+def trickle(head: bytes, part: bytes) -> Rule:
     """Sends a head, and then a few bytes now and then, for ever."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
@@ -215,7 +215,7 @@ def trickle(head: bytes, part: bytes, pause: float = 0.1) -> Rule:
         transport.write(head)
         while not transport.is_closing():
             transport.write(part)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(0.1)
         return web.Response()
 
     return answer

@@ -64,9 +64,8 @@ def terminal(
     environment: Mapping[str, str],
     workplace: Path,
     columns: int = 80,
-    rows: int = 24,
 ) -> Iterator[Terminal]:
-    """Runs the program in a terminal of that size and in `workplace`. It is killed when the block ends.
+    """Runs the program in a terminal of 24 such lines and in `workplace`. It is killed when the block ends.
 
     tmux keeps its socket in `folder`. Raises RuntimeError where there is no tmux.
     """
@@ -75,7 +74,7 @@ def terminal(
         raise RuntimeError("tmux is not installed; on Debian: apt-get install tmux")
     # -u means UTF-8, whatever the locale of the person who runs the tests.
     command = [tmux, "-u", "-S", str(folder / "tmux"), "-f", "/dev/null"]
-    size = ["-x", str(columns), "-y", str(rows)]
+    size = ["-x", str(columns), "-y", "24"]
     given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
     # The pane must not end with its program, because the last screen would be lost.
     keeping = ["set-option", "-g", "remain-on-exit", "on", ";"]

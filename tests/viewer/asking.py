@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import socket
 import threading
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from http.client import HTTPMessage, HTTPResponse
+from http.client import HTTPConnection, HTTPMessage
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -65,20 +64,13 @@ class Client:
         return self.ask("HEAD", _target(path, query), headers)
 
     def ask(self, method: str, target: str, headers: dict[str, str] | None = None) -> Reply:
-        """A request for exactly this target. What comes after the answer is an AssertionError."""
-        named = {"Host": HOST, "Connection": "close", **(headers or {})}
-        lines = [f"{method} {target} HTTP/1.1"]
-        lines += [f"{name.replace('_', '-')}: {value}" for name, value in named.items()]
-        with socket.create_connection((HOST, self.port), timeout=240) as connection:
-            connection.sendall("\r\n".join([*lines, "", ""]).encode())
-            response = HTTPResponse(connection, method=method)
-            try:
-                response.begin()
-                body = response.read()
-                assert connection.recv(1) == b""
-            finally:
-                response.close()
-        return Reply(response.status, response.headers, body)
+        """A request for exactly this target."""
+        named = {"Host": HOST, "Accept-Encoding": "identity", "Connection": "close"}
+        named |= {name.replace("_", "-").title(): value for name, value in (headers or {}).items()}
+        with closing(HTTPConnection(HOST, self.port, timeout=240)) as connection:
+            connection.request(method, target, headers=named)
+            response = connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
 
 
 def of_area(area: TileRange, **more: Any) -> dict[str, Any]:

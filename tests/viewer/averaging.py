@@ -7,26 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from PIL import Image as Pillow
 
-from tests.viewer.building import as_png
-
 if TYPE_CHECKING:
-    import random
     from collections.abc import Mapping
 
     from tileharvest.tiles.grid import Tile
 
 Pixels: TypeAlias = "list[list[tuple[float, float, float, float]]]"
 """Rows of red, green and blue, each times the opacity, and the opacity; all from 0 to 255."""
-
-
-def noise(chance: random.Random, size: int) -> bytes:
-    """A PNG of random pixels, some of them clear."""
-    image = Pillow.new("RGBA", (size, size))
-    for x in range(size):
-        for y in range(size):
-            opacity = chance.choice([0, 255, chance.randrange(256)])
-            image.putpixel((x, y), (*chance.randbytes(3), opacity))
-    return as_png(image)
 
 
 def pixels_of(body: bytes) -> Pixels:

@@ -200,10 +200,8 @@ def test_what_cannot_be_transparent_lies_on_a_ground(
 def test_zooms_without_images_are_composed(world: World, history: History, tmp_path: Path) -> None:
     found, _ = made(world, history, tmp_path / "map.png", FIRST, zoom=-1)
     assert found.size == (2 * SIZE, 2 * SIZE)
-    images = {}
-    for version in world.recorded:
-        if version.day == FIRST and version.image is not None:
-            images[version.tile] = world.store.named(version.image)
+    on_first = {tile: world.shown(tile, FIRST) for _, _, tile in world.recorded}
+    images = {tile: world.store.named(one.image) for tile, one in on_first.items() if one and one.image}
     found.crop((SIZE, 0, 2 * SIZE, SIZE)).save(tmp_path / "part.png")
     expected = averaged(Tile(-1, 2, 2), images, SIZE)
     assert farthest_apart(pixels_of((tmp_path / "part.png").read_bytes()), expected) <= 1.5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from PIL import Image as Pillow
 
@@ -68,13 +68,9 @@ def name_of(body: bytes, extension: str = "png") -> str:
     return f"{sha1(body).hexdigest()}.{extension}"
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """One version that was recorded."""
 
-    map: str
-    layer: str
-    tile: Tile
     day: date
     image: str | None
 
@@ -84,8 +80,8 @@ class World:
     """A user's `maps.toml` and data folder. Neither exists before something is written."""
 
     folder: Path
-    recorded: list[Recorded] = field(default_factory=list)
-    """In the order of recording."""
+    recorded: dict[tuple[str, str, Tile], dict[date, str | None]] = field(default_factory=dict)
+    """The name of the image by map, layer and tile, and then by day."""
 
     @property
     def data(self) -> Path:
@@ -125,19 +121,12 @@ class World:
         with History.open(f"sqlite:///{self.history_file}") as history:
             harvest = begun(history, day, name, described, renderer)
             results = [self._result(name, layer, tile, day, body, extension) for tile, body in found.items()]
-            store = self.store
-            stored = sum(
-                len(result.body)
-                for result in results
-                if result.image is not None
-                and result.body is not None
-                and store.put({result.image: result.body})
-            )
+            bodies = [(one.image, one.body) for one in results if one.image and one.body]
+            stored = sum(len(body) for image, body in bodies if self.store.put({image: body}))
             record(harvest, results, Cost(2 * len(results), 100 * len(results), stored))
             if finished:
-                harvest.finish(
-                    datetime(day.year, day.month, day.day, 7, tzinfo=UTC), "finished", finalise_gone=True
-                )
+                ended = datetime.combine(day, time(7), UTC)
+                harvest.finish(ended, "finished", finalise_gone=True)
 
     def shown(self, tile: Tile, day: date, layer: str = DAY_LAYER, name: str = MAP) -> Recorded | None:
         """What a tile is on a day, by its definition."""
@@ -146,24 +135,19 @@ class World:
 
     def versions(self, tile: Tile, layer: str = DAY_LAYER, name: str = MAP) -> list[Recorded]:
         """Of a day the last one recorded."""
-        of_days = {
-            each.day: each
-            for each in self.recorded
-            if (each.tile, each.layer, each.map) == (tile, layer, name)
-        }
-        return [of_days[day] for day in sorted(of_days)]
+        return [Recorded(*one) for one in sorted(self.recorded.get((name, layer, tile), {}).items())]
 
     def _result(
         self, name: str, layer: str, tile: Tile, day: date, body: bytes | None, extension: str
     ) -> TileResult:
         before = self.shown(tile, day, layer, name)
         image = None if body is None else Image(sha1(body).hexdigest(), extension, len(body))
-        shown = None if image is None else f"{image.sha1}.{image.extension}"
-        self.recorded.append(Recorded(name, layer, tile, day, shown))
+        self.recorded.setdefault((name, layer, tile), {})[day] = (
+            None if body is None else name_of(body, extension)
+        )
         if image is None:
             return TileResult(layer, tile, Outcome.GONE)
-        known = before is not None and before.image is not None
-        outcome = Outcome.ADDED if not known else Outcome.UPDATED
+        outcome = Outcome.UPDATED if before and before.image else Outcome.ADDED
         if before is not None and before.day == day:
             outcome = Outcome.REPLACED
         return TileResult(layer, tile, outcome, image, body, Validator('"1"', MODIFIED))
@@ -177,14 +161,8 @@ def begun(
     renderer: str = "overviewer",
 ) -> HarvestRecord:
     """With two layers, unless one is given."""
-    site = Layer(
-        DAY_LAYER,
-        Pyramid(10),
-        "png",
-        tile_size=(SIZE, SIZE),
-        world="overworld",
-        projection=projection_of(SIZE, 0),
-    )
+    size, projection = (SIZE, SIZE), projection_of(SIZE, 0)
+    site = Layer(DAY_LAYER, Pyramid(10), "png", tile_size=size, world="overworld", projection=projection)
     both = [site, replace(site, name=NIGHT_LAYER)]
     return begin(
         history,
@@ -192,7 +170,7 @@ def begun(
             map_name=name,
             segment=day.isoformat(),
             day=day,
-            started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+            started=datetime.combine(day, time(6), UTC),
             renderer=renderer,
             layers=both if described is None else [described],
         ),

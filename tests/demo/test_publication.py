@@ -44,9 +44,10 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[Snapshot]:
 
 
 def test_a_new_day_replaces_only_what_differs(days: list[Snapshot]) -> None:
-    for path in days[0].keys() & days[1].keys():
-        one, other = days[0][path], days[1][path]
-        assert (one[2] != other[2]) == (one[:2] != other[:2])
+    pairs = [(days[0][path], days[1][path]) for path in days[0].keys() & days[1].keys()]
+    assert all((one[2] != other[2]) == (one[:2] != other[:2]) for one, other in pairs)
+    # What looks the same was drawn again only where its chunks were saved again.
+    assert 0 < sum(one == other for one, other in pairs) < sum(one[0] == other[0] for one, other in pairs)
 
 
 def test_the_predicted_changes_are_those_of_the_files(days: list[Snapshot]) -> None:

@@ -30,7 +30,7 @@ async def shown(seconds: float, file: Console, maps: dict[str, HarvestStats]) ->
     progress = HarvestProgress(file, 60, maps=len(maps))
     for name, stats in maps.items():
         source: Any = SimpleNamespace(stats=lambda stats=stats: stats)
-        progress.add(name, source)
+        progress._running[name] = source
     progress.begin()
     await asyncio.sleep(seconds)
     progress.hide()

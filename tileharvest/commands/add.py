@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tileharvest.commands.project_command import Answer, ProjectCommand, ask_site, switch, value
 from tileharvest.commands.terminal import say, write_error
@@ -110,7 +110,12 @@ class Command(ProjectCommand):
                 f"next: add contact = \"{_EXAMPLE}\" to map '{name}' in {file}: who finds your address in the"
                 " User-Agent can write to you instead of shutting you out"
             )
-        return _plain(name, site) | {"forbidden": forbidden}, lines
+        layers = [
+            {"layer": one.name, "depth": one.depth, "extension": one.image_extension, "world": one.world}
+            for one in site.layers
+        ]
+        found = {"notes": list(site.notes), "refused": list(site.refused), "layers": layers}
+        return {"map": name, "renderer": site.renderer, **found, "forbidden": forbidden}, lines
 
     def _probed(self) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
@@ -131,17 +136,3 @@ class Command(ProjectCommand):
         if site is None:
             raise SiteError(f"{description.url} was not probed to the end; nothing was added")
         return site, None
-
-
-def _plain(name: str, site: Site) -> dict[str, Any]:
-    layers = [
-        {"layer": one.name, "depth": one.depth, "extension": one.image_extension, "world": one.world}
-        for one in site.layers
-    ]
-    return {
-        "map": name,
-        "renderer": site.renderer,
-        "notes": list(site.notes),
-        "refused": list(site.refused),
-        "layers": layers,
-    }

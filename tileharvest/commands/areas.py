@@ -24,7 +24,7 @@ _CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0
 
 class Command(ProjectCommand):
     arguments = "NAME [WORD...]"
-    form = "NAME [add AREA CORNER CORNER | remove AREA]"
+    form = "NAME [add AREA X,Z X,Z | remove AREA]"
     summary = "List the named areas of a map, add one, or remove one"
     details = (
         "A corner is X,Z, such as 80,-400; of plain tiles it is LATITUDE,LONGITUDE. The viewer has a page for"
@@ -37,11 +37,6 @@ class Command(ProjectCommand):
         match opts.word:
             case ["add", _, _, _] | ["remove", _] | []:
                 pass
-            case ["add", *_]:
-                raise ConfigurationError(
-                    f'write each corner as X,Z in one word: {program()} areas {opts.name} add "my base"'
-                    " 80,-400 240,-200"
-                )
             case _:
                 raise self.wrong_usage()
 

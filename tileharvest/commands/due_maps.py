@@ -252,16 +252,15 @@ class DueMaps:
 
     async def _look(self, names: Sequence[str], now: datetime) -> None:
         """Asks the history about these maps, and keeps what it said of the others."""
-        found = await asyncio.to_thread(self._dues_of, names, now)
-        known = self._dues | dict.fromkeys(names) | found
-        ordered = sorted((one for one in known.values() if one), key=lambda one: one.moment)
-        self._dues = {one.name: one for one in ordered if one.name in self._times}
-
-    def _dues_of(self, names: Sequence[str], now: datetime) -> dict[str, Due]:
         from tileharvest.history.settings import open_history_if_any
 
-        with open_history_if_any(self._settings) or nullcontext() as history:
-            return dues(history, (self._times[name] for name in names), now)
+        def ask() -> dict[str, Due]:
+            with open_history_if_any(self._settings) or nullcontext() as history:
+                return dues(history, (self._times[name] for name in names), now)
+
+        known = self._dues | dict.fromkeys(names) | await asyncio.to_thread(ask)
+        ordered = sorted((one for one in known.values() if one), key=lambda one: one.moment)
+        self._dues = {one.name: one for one in ordered if one.name in self._times}
 
     def _candidates(self, now: datetime) -> list[str]:
         return [

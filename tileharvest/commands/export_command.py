@@ -38,19 +38,15 @@ def size_of(text: str) -> int:
 
 PLACE: Final[Options] = {
     "--layer": value("this layer (default: the map's first)"),
-    "--area": value(
-        "two corners in blocks, such as --area=-100,-50,100,50, a named area, or whole (default)"
-    ),
+    "--area": value("two corners, such as --area=-100,-50,100,50, a named area, or whole (default)"),
 }
 ZOOM: Final[Options] = {"--zoom": value("0 is the deepest, -1 the next coarser (default: what fits)", int)}
 DAY: Final[Options] = {"--day": value("the day that it shows (default: that of the last harvest)")}
 PICTURE: Final[Options] = {
-    "--max-pixels": value("choose the deepest zoom whose picture has at most this many", number(int, 1)),
+    "--max-pixels": value("take the deepest zoom with at most this many", number(int, 1)),
     "--background": value("a colour behind the map, such as black (default: none)"),
 }
-FILE: Final[Options] = {
-    "--max-bytes": value("stop beyond this size of the file: 50MB", size_of, metavar="SIZE")
-}
+FILE: Final[Options] = {"--max-bytes": value("stop beyond this size: 50MB", size_of, metavar="SIZE")}
 
 
 class ExportCommand(ProjectCommand):

@@ -43,15 +43,9 @@ class Command(ExportCommand):
         from tileharvest.store.settings import open_store
 
         with self.excerpt(opts) as excerpt:
-            style = FilmStyle(
-                size_of(opts.size),
-                zoom_of(excerpt, opts.zoom),
-                opts.every,
-                opts.pace,
-                opts.title,
-                opts.background,
-                opts.quality,
-            )
+            size, zoom = size_of(opts.size), zoom_of(excerpt, opts.zoom)
+            looks = (opts.title, opts.background, opts.quality)
+            style = FilmStyle(size, zoom, opts.every, opts.pace, *looks)
             path = Path(opts.file or f"{opts.name}-{excerpt.last}{usual_ending()}")
             film = film_of(excerpt, path, style)
             store = open_store(self.settings)

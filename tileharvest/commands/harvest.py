@@ -104,14 +104,8 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
                 progress.remove(name)
                 passed_over.append(name)
 
-        runner = Runner(
-            self.crawler_process,
-            progress,
-            ended,
-            at_once=self._at_once,
-            arguments=opts.spargs,
-            is_alone=is_alone,
-        )
+        process, at_once = self.crawler_process, self._at_once
+        runner = Runner(process, progress, ended, at_once=at_once, arguments=opts.spargs, is_alone=is_alone)
         runner.run(in_turn())
         progress.hide()
         in_order = [ends[name] for name in names if name in ends]

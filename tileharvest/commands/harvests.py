@@ -16,9 +16,7 @@ from tileharvest.tiles.outcomes import Outcome
 
 class Command(ProjectCommand):
     summary = "List a map's harvests with their outcomes and costs"
-    details = (
-        "The oldest harvest comes first. A terminal that is too narrow shows no costs; --json has all of it."
-    )
+    details = "The oldest comes first. A terminal that is too narrow shows no costs; --json has all of it."
     examples = ("my-server", "my-server --json")
 
     def answer(self, opts: Namespace) -> Answer:

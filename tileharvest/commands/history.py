@@ -29,7 +29,6 @@ class Command(ProjectCommand):
     summary = "List the versions of a map or of one of its tiles, newest last"
     details = (
         "A tile is written zoom_x_y, such as 0_1_1 or -3_-440_216; in a map of several layers layer:zoom_x_y."
-        " Sizes and ETags that a terminal has no room for are left out; --json has all of it."
     )
     examples = ("my-server", "my-server -3_-440_216")
 

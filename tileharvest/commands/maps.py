@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 class Command(ProjectCommand):
     arguments = ""
     summary = "List the maps with their last harvest, size, and next harvest"
-    details = "Columns on the right that a terminal has no room for are left out; --json has all of it."
     examples = ("", "--why")
     options = {"--why": switch("say why each map's next walk is as it is")}
 

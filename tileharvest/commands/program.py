@@ -32,9 +32,6 @@ def main() -> None:
     init_env(os.environ.get("SCRAPY_PROJECT", "default"))
     is_ours = os.environ.setdefault(ENVVAR, _OURS) == _OURS
     settings = get_project_settings()
-    if "EDITOR" in os.environ:
-        # Scrapy does this only if it reads the settings itself.
-        settings["EDITOR"] = os.environ["EDITOR"]
     if is_ours and not closest_scrapy_cfg():
         # `genspider` writes a new spider into the present folder, not among the installed files.
         settings["NEWSPIDER_MODULE"] = ""

@@ -203,13 +203,9 @@ class HarvestProgress:
             if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
                 running = RunningHarvest(spider, is_dry=is_dry)
                 self._watching[name] = asyncio.ensure_future(running.keep_watch())
-                self.add(name, running)
+                self._running[name] = running
 
         crawler.signals.connect(opened, signals.spider_opened, weak=False)
-
-    def add(self, name: str, running: RunningHarvest) -> None:
-        """Adds a harvest that begins."""
-        self._running[name] = running
 
     def remove(self, name: str) -> None:
         """Counts the map's harvest as over. It need not have been added."""

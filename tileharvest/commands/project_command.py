@@ -171,8 +171,7 @@ class ProjectCommand(ScrapyCommand):
         words, left = self.arguments.split(), list(args)
         for word in words:
             name = re.findall(r"\w+", word.lower())[0]
-            is_needed = not word.startswith("[")
-            if is_needed and not left:
+            if not left and not word.startswith("["):
                 raise self.wrong_usage()
             if "..." in word:
                 setattr(opts, name, left)

@@ -31,9 +31,7 @@ class Command(ExportCommand):
     examples = ("my-server public", "my-server public --days 30 --zooms=-5..0")
     options = {
         **PLACE,
-        "--days": value(
-            "the days of this many harvests, the last ones (default: all)", number(int, 1), metavar="N"
-        ),
+        "--days": value("the days of the last N harvests (default: all)", number(int, 1), metavar="N"),
         "--zooms": value("such as -5..0 (default: all that have images)"),
     }
 
@@ -48,11 +46,8 @@ class Command(ExportCommand):
             names, first = ", ".join(one.layer.name for one, _ in layers), layers[0][0]
             self.announce(opts, f"{folder}: {name}, layers {names}, {first.first} to {first.last}")
             entry = maps_if_any(maps_file(self.settings)).get(name)
-            described = {
-                "name": name,
-                "url": entry.url if entry else None,
-                "note": entry.note if entry else "",
-            }
+            note = entry.note if entry else ""
+            described = {"name": name, "url": entry and entry.url, "note": note}
             with self.watch(opts) as watch:
                 published = publish(layers, described, folder, open_store(self.settings), watch)
         result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}

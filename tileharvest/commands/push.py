@@ -29,10 +29,6 @@ class Command(ProjectCommand):
     }
     has_json = False
 
-    def check(self, opts: Namespace) -> None:
-        if not opts.tile:
-            raise self.wrong_usage()
-
     def answer(self, opts: Namespace) -> Answer:
         owner = queue_owner(self.settings, opts.name)
         owner.push(

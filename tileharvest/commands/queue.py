@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
 class Command(ProjectCommand):
     summary = "Show what waits in the queue of a map or a spider"
-    details = (
-        "It shows the requests that are pending per lane, delayed, leased and failed, the progress of the"
-        " harvest, and the workers."
-    )
+    details = "It shows requests by lane, how far the harvest is, and the workers."
     examples = ("my-server", "my-server --json")
 
     def answer(self, opts: Namespace) -> Answer:

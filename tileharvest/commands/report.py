@@ -13,6 +13,7 @@ from tileharvest.monitoring.stats import outcomes_in_words
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
 if TYPE_CHECKING:
+    from tileharvest.history.costs import Cost
     from tileharvest.spiders.tiles import TileSpider
 
 # Several harvests together end with the first of these statuses that any of them has.
@@ -34,8 +35,7 @@ class HarvestEnd:
     name: str
     day: str
     counts: Mapping[Outcome, int]
-    requests: int
-    received_bytes: int
+    cost: Cost
     is_finished: bool
     """Whether the harvest is complete, by this run or an earlier one."""
     ending: str | None
@@ -51,8 +51,7 @@ class HarvestEnd:
             harvest.description.name,
             harvest.day.isoformat(),
             crawl.counts,
-            harvest.cost_meter.requests,
-            harvest.cost_meter.received_bytes,
+            harvest.cost_meter.total,
             crawl.is_finished or crawl.exit_status is ExitStatus.DONE,
             "; ".join(crawl.refused) or None if crawl.ending is None else str(crawl.ending),
             crawl.exit_status,
@@ -71,7 +70,9 @@ class HarvestEnd:
             state = "done" if self.ending is None else "nothing to do"
         else:
             state = "stopped" if self.is_stopped else _WORST_FIRST[self.exit_status]
-        cost = f"{counted(self.requests, 'request')}, {bytes_in_words(self.received_bytes)} received"
+        cost = (
+            f"{counted(self.cost.requests, 'request')}, {bytes_in_words(self.cost.received_bytes)} received"
+        )
         found = [state, outcomes_in_words(self.counts), cost]
         return f"{self.name}, {self.day}: " + "; ".join(filter(None, found))
 
@@ -83,8 +84,8 @@ class HarvestEnd:
             "day": self.day,
             "finished": self.is_finished,
             "counts": counts_as_plain(self.counts),
-            "requests": self.requests,
-            "received_bytes": self.received_bytes,
+            "requests": self.cost.requests,
+            "received_bytes": self.cost.received_bytes,
             "error": self.ending if is_error else None,
             "note": None if is_error else self.ending,
             "failures": dict(self.failures),

@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_LOOK: Final = 0.5
-"""Seconds between two looks which maps wait, while there is no place for another map."""
-_MOMENT: Final = 0.1
-"""Seconds between two looks for harvests that have started after the signal to stop."""
+_LOOK: Final = 0.25
+"""Seconds between two looks which maps wait while there is no place for another one, and which harvests have
+started after the signal to stop."""
 _APART: Final = 0.01
 """Seconds between the beginnings of two harvests. A harvest that has begun asks its site meanwhile, so that
 its first request does not wait for a hundred beginnings."""
@@ -116,7 +115,7 @@ class Runner:
         if not beginning.cancelled() and (mistake := beginning.exception()) is not None:
             _logger.error("a mistake in the program has ended the harvests", exc_info=mistake)
         while self._under_way:
-            await asyncio.wait(self._under_way, timeout=_MOMENT)
+            await asyncio.wait(self._under_way, timeout=_LOOK)
             if self.is_stopping:
                 # A harvest that was about to start at the signal has started meanwhile.
                 self._stop_crawlers()

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 CACHE_BYTES: Final = 1 << 30
 """The most bytes in the data folder's `cache`: some ten thousand composed pictures."""
-
-
 _SEVERAL: Final[dict[str, Any]] = {"action": "append", "default": []}
 VIEWER: Final[Options] = {
     "--port": value("where the viewer listens; 0: any free port (default: 8000)"),

@@ -17,8 +17,6 @@ from tileharvest.errors import HIDDEN, ExitStatus, StoppedError, TileHarvestErro
 
 _WIDTH_OF_PIPES = 1_000_000
 """Columns of an output that is not a terminal. No line is that long, so nothing is cut off."""
-
-
 _BETWEEN = "  "
 """What stands between two columns of a table."""
 

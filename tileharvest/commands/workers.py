@@ -26,9 +26,7 @@ WORKER_COLUMNS: Final = {
 class Command(ProjectCommand):
     arguments = "[NAME...]"
     summary = "List the workers of maps and spiders"
-    details = (
-        "It shows their host, pid, segment, when they were last heard of, finished requests, and leases."
-    )
+    details = "Only a queue in Redis knows its workers."
     examples = ("", "my-server --json")
 
     def answer(self, opts: Namespace) -> Answer:

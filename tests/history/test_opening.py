@@ -101,17 +101,6 @@ def test_reading_only_creates_nothing(url: str, file: Path) -> None:
     assert not file.parent.exists()
 
 
-def test_the_stamp_is_another_one_after_each_transaction(url: str) -> None:
-    with History.open(url) as writer, History.open_read_only(url) as reader:
-        assert reader.stamp() == reader.stamp()
-        before = reader.stamp()
-        harvest = began(writer)
-        begun = reader.stamp()
-        ended(harvest)
-        assert len({before, begun, reader.stamp()}) == 3
-        assert reader.stamp() == reader.stamp()
-
-
 @pytest.mark.parametrize(
     ("url", "message"),
     [

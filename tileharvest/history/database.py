@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-    from sqlalchemy import ColumnElement, Connection, Engine, PoolProxiedConnection, Select, Table
+    from sqlalchemy import ColumnElement, Connection, Engine, Select, Table
 
     _Item: TypeAlias = tuple[Callable[[Connection, list[Any]], Sequence[Any]], Any, Future[Any]]
 
@@ -78,9 +78,6 @@ class History:
         self._reader = engine.execution_options(**snapshot)
         self._folder = folder
         self._patience = patience
-        self._watching = threading.Lock()
-        self._watcher: PoolProxiedConnection | None = None
-        """The connection that `stamp` asks."""
         self._joined = threading.local()
         """By thread: the connection of the transaction of `read` or `write` that is open, and whether it may
         write."""
@@ -202,20 +199,6 @@ class History:
         ):
             yield connection
 
-    def stamp(self) -> int | None:
-        """Returns a number that is another one if any transaction was committed since the last call.
-
-        Returns None if the database is on a server, which has no such number.
-        """
-        if self.dialect != "sqlite":
-            return None
-        with self._watching, as_history_errors(self.place):
-            if self._watcher is None:
-                self._watcher = self._engine.raw_connection()
-            # SQLite counts for each connection the transactions of all others, those of other programs too.
-            cursor: Any = self._watcher.cursor()
-            return int(cursor.execute("PRAGMA data_version").fetchone()[0])
-
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
@@ -291,10 +274,6 @@ class History:
         """Waits for the work of its threads, and closes the connections."""
         self.writer.close()
         self.reader.close()
-        with self._watching:
-            if self._watcher is not None:
-                self._watcher.close()
-                self._watcher = None
         self._engine.dispose()
         if self._folder is not None:
             self._folder.cleanup()

@@ -70,6 +70,9 @@ class Connections:
         self._sockets = select.epoll()
         self._loop.add_reader(self._sockets.fileno(), self._act)
         self._watched: set[int] = set()
+        """The sockets of connections that make a request."""
+        self._known: dict[int, int] = {}
+        """For what Linux watches each socket. A socket that has been closed since is no longer watched."""
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
@@ -114,10 +117,13 @@ class Connections:
             self._watched.discard(socket)
             return
         self._watched.add(socket)
+        # A new socket that has got the number of a closed one is first watched for being connected.
+        if self._known.get(socket) == what == pycurl.POLL_IN:
+            return
+        self._known[socket] = what
         try:
             self._sockets.modify(socket, _EVENTS[what])
         except FileNotFoundError:
-            # Linux watches no new socket, and no closed one any more.
             self._sockets.register(socket, _EVENTS[what])
 
     def _set_timer(self) -> None:
@@ -158,6 +164,7 @@ class Connections:
         for socket, events in self._sockets.poll(0):
             if socket not in self._watched:
                 # The site has closed a connection that makes no request.
+                self._known.pop(socket, None)
                 with suppress(OSError):
                     self._sockets.unregister(socket)
                 continue

@@ -70,11 +70,11 @@ def test_a_canvas_whose_host_refuses_what_is_beyond_its_rate_is_asked_more_slowl
     project: Project, tmp_path: Path, status: int
 ) -> None:
     """Hardly any place of it has a tile, so nearly all good answers are 404."""
-    site, places = tmp_path / "site", 10
+    site, places = tmp_path / "site", 8
     (site / "3").mkdir(parents=True)
     (site / "3/4.png").write_bytes(drawn("tile"))
     limit = f"limit_req zone=beyond; limit_req_status {status};"
-    zone = "limit_req_zone $binary_remote_addr zone=beyond:1m rate=100r/s;"
+    zone = "limit_req_zone $binary_remote_addr zone=beyond:1m rate=40r/s;"
     with nginx(site, location=limit, http=zone) as server:
         project.add_map("canvas", f"{server.url}/{{x}}/{{y}}.png", canvas={"tiles": [places, places]})
         done = project.scrapy("crawl", "xyz", "-a", "map=canvas", *SETTINGS, "-s", "LOG_LEVEL=WARNING")

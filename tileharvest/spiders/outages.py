@@ -178,8 +178,8 @@ class Outages:
         what = f"does not answer ({failure})"
         if is_refusing:
             what = (
-                f"answers {failure} to what it has answered before, which looks like a limit (it is asked more"
-                " slowly after that; write requests_per_second for the map in maps.toml)"
+                f"answers {failure} to what it has answered before, which looks like a limit (it is asked"
+                " more slowly after that; write requests_per_second for the map in maps.toml)"
             )
         _logger.warning(
             "%s %s: nothing more is asked of it until it answers again; one request looks whether it does"

@@ -155,4 +155,7 @@ def test_of_a_canvas_with_millions_of_places_two_hundred_are_asked(step: int) ->
     assert plan.least is not None
     assert plan.least.tiles <= (2048 // step) ** 2 <= plan.most.tiles
     assert plan.expected.requests == 2048**2 + plan.expected.tiles
+    # Each place is asked for certain, and half to twice as many tiles.
+    assert plan.least.requests == 2048**2 + plan.least.tiles
+    assert plan.most.requests == 2048**2 + plan.most.tiles
     assert (plan.expected.tiles > 0) is (step == 2)

@@ -118,7 +118,9 @@ class LayerSample(NamedTuple):
     """The number of places that the walk asks for, with and without a tile."""
     received_bytes: float = 0.0
     is_part: bool = False
-    """Whether some places were left out. The range is then from half of these numbers to twice as many."""
+    """Whether some places were left out. The range is then from half of what is not sure to twice as much."""
+    sure: float = 0.0
+    """The number of places that the walk asks for in any case: those of its first level."""
     unseen: float = 0.0
     """The most tiles that levels have of which a part was asked, and no tile found: with a certainty of 95 %,
     three for each place that an asked one stands for (the rule of three)."""
@@ -135,7 +137,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
         sizes.update(await ask(new))
         return [tile for tile in tiles if tile in sizes]
 
-    weight, result = 1.0, LayerSample()
+    weight, result = 1.0, LayerSample(sure=0.0 if walk.goes_sideways else walk.start_size)
     blocks = list(walk.start_blocks(""))
     if len(blocks) > _MOST_BLOCKS:
         weight = len(blocks) / _MOST_BLOCKS
@@ -156,6 +158,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
             result.places + weight * len(level),
             result.received_bytes + weight * sum(sizes[tile] for tile in kept),
             result.is_part or is_part,
+            result.sure,
             result.unseen + (3 * weight if is_part and not found else 0.0),
         )
         level = [below for tile in found for below in walk.below(tile, Outcome.IGNORED, known=False)]
@@ -188,12 +191,12 @@ def estimate(
     `looking` is the number of requests before the first one for a tile, and `each` the seconds of a request.
     `at_once` says that the harvest asks for tiles by GET, with no HEAD before.
     """
-    tiles, places, received, _, unseen = (sum(numbers) for numbers in zip(*samples, strict=True))
+    tiles, places, received, _, sure, unseen = (sum(numbers) for numbers in zip(*samples, strict=True))
     is_part = any(one.is_part for one in samples)
-    expected = looking + places + (0 if at_once else tiles)
+    sure, expected = looking + sure, looking + places + (0 if at_once else tiles)
 
     def cost(factor: float, unseen: float = 0.0) -> Expense:
-        requests = expected * factor + (0 if at_once else unseen)
+        requests = sure + max(0.0, expected - sure) * factor + (0 if at_once else unseen)
         size = nan if unseen else received * factor
         return Expense(tiles * factor + unseen, requests, size, requests * each)
 

@@ -271,6 +271,18 @@ def plain_site(folder: Path, paths: Iterable[str]) -> Path:
     return folder
 
 
+def test_a_template_is_added_with_its_bounds_and_refused_without(project: Project, tmp_path: Path) -> None:
+    with nginx(plain_site(tmp_path / "site", ["0/0/0.png", "1/1/1.png"])) as server:
+        url = f"{server.url}/{{z}}/{{x}}/{{y}}.png"
+        refused = project.scrapy("add", "snow", url, check=False)
+        assert not project.maps_file.exists()
+        project.scrapy("add", "snow", url, "--bounds=-180,-85,180,85", "--site-zooms=0,1")
+        report = project.harvest("snow", DAY)
+    assert refused.returncode == 2
+    assert "nobody says which zooms the tiles of map 'snow' have" in refused.stderr
+    assert report["counts"]["add"] == 2
+
+
 def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, tmp_path: Path) -> None:
     """Of one zoom, which its addresses do not name. Its tiles have 64 pixels, as the first image tells."""
     site = plain_site(tmp_path / "site", ["1024/1024.png", "1029/1029.png", "5/5.png"])

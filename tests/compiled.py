@@ -4,8 +4,6 @@ SQLAlchemy keeps compiled statements for each engine. A program has one engine, 
 of histories, and compiling the statements of a harvest takes as long as the harvest of a small map.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import Any, Final
 

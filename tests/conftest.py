@@ -1,16 +1,15 @@
 """Fixtures for all tests: real servers, a user's project, and real maps with their harvests; the order of the
 tests."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hypothesis
 import pytest
@@ -18,24 +17,16 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from tests.compiled import share_statements
 from tests.end_to_end.project import Project
-from tests.end_to_end.real_maps import harvested_antworld, harvested_small
+from tests.end_to_end.real_maps import Harvested, harvested_antworld, harvested_small
 from tests.fuzz import TIMES
+from tests.servers.misbehaving import Misbehaving
 from tests.servers.misbehaving import misbehaving as misbehaving_server
+from tests.servers.nginx import Nginx
 from tests.servers.nginx import nginx as nginx_server
-from tests.servers.postgresql import postgresql_server
-from tests.servers.redis import redis_server
-from tests.servers.s3 import lead_to
+from tests.servers.postgresql import PostgresqlServer, postgresql_server
+from tests.servers.redis import RedisServer, redis_server
+from tests.servers.s3 import S3, lead_to
 from tests.servers.s3 import s3 as s3_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.end_to_end.real_maps import Harvested
-    from tests.servers.misbehaving import Misbehaving
-    from tests.servers.nginx import Nginx
-    from tests.servers.postgresql import PostgresqlServer
-    from tests.servers.redis import RedisServer
-    from tests.servers.s3 import S3
 
 for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
     # What the developer's own harvests use is not for tests.

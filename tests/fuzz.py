@@ -4,8 +4,6 @@
 ones each time.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

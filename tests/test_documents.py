@@ -1,7 +1,5 @@
 """What the README and the pages of docs/ say of the program, and their links."""
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser
 from importlib import import_module

@@ -1,7 +1,5 @@
 """What leaves the program: one line that any terminal can show."""
 
-from __future__ import annotations
-
 import sys
 import unicodedata
 

@@ -1,7 +1,5 @@
 """What the item pipeline hands on to feeds and further pipelines."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from types import SimpleNamespace

@@ -1,16 +1,11 @@
 """The bounds of the bench: a figure beyond one is a line, which ends it with a failure."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from bench.cost import RunFailedError, run
 from bench.harvest import LEAST_RATIO, MOST_MEMORY, shortfalls
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LARGEST = max(MOST_MEMORY)
 

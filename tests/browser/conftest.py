@@ -1,10 +1,9 @@
 """A real browser, that can reach nothing but this machine: Debian's Chromium, led by Playwright."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
@@ -21,9 +20,6 @@ from tests.browser.viewed_maps import (
 from tests.browser.windows import DESK, PATIENCE, PHONE, Watch, context
 from tests.end_to_end.real_maps import harvested_antworld
 from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
 
 CHROMIUM: Final = Path("/usr/bin/chromium-headless-shell")
 """Chromium without the windows of a desktop. It needs two thirds of the processor's time."""

@@ -5,24 +5,19 @@ from __future__ import annotations
 import io
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
 from PIL import Image, ImageChops
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.viewed_maps import Viewer
 from tests.browser.windows import PATIENCE
+from tests.end_to_end.project import LayerTile
 from tileharvest.renderers.overviewer import projection_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playwright.sync_api import Locator, Page
-
-    from tests.browser.viewed_maps import Viewer
-    from tests.end_to_end.project import LayerTile
 
 TILE_SIZE: Final = 384
 BEHIND: Final = (0x1A, 0x1A, 0x1A)

@@ -1,22 +1,17 @@
 """The page's difference against Pillow's, on pictures that change here and there."""
 
-from __future__ import annotations
-
 import base64
 import random
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import pytest
 from PIL import Image, ImageFilter
+from playwright.sync_api import Page
 
 from tests.viewer.building import as_png
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playwright.sync_api import Page
-
-    Compare = Callable[[Image.Image, Image.Image | None], tuple[list[int], float, Image.Image]]
+Compare = Callable[[Image.Image, Image.Image | None], tuple[list[int], float, Image.Image]]
 
 CELL: Final = 8
 SIZE: Final = 48

@@ -1,25 +1,21 @@
 """Modules of the page alone: its arithmetic, its words, its links, and those of the renderers' own pages."""
 
-from __future__ import annotations
-
 import random
 from datetime import date
 from fractions import Fraction
 from math import floor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.browser.conftest import Call
 from tileharvest.maps.permalink import permalink
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
-
-if TYPE_CHECKING:
-    from tests.browser.conftest import Call
 
 
 def some_tiles() -> list[Tile]:

@@ -1,23 +1,17 @@
 """For everyone: axe, the keyboard, light and dark colours, English and Chinese, telephones and fingers."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, move_fingers, open_harvests
-from tests.browser.viewed_maps import COAST, DAYS, DEEP, GROWING, NEVER
+from tests.browser.viewed_maps import COAST, DAYS, DEEP, GROWING, NEVER, Viewer
 from tests.browser.windows import PHONE
 from tests.viewer.building import MAP
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.browser.viewed_maps import Viewer
 
 MIDDLE: Final = Spot.middle_of(COAST)
 _AXE: Final = Axe().axe_script

@@ -1,18 +1,13 @@
 """Two days compared: swipe, side by side, onion skin and difference, all measured in pixels."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from PIL import Image
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, Square, apart, as_shown, eventually
-from tests.browser.viewed_maps import COAST, DAYS, SHORE
-
-if TYPE_CHECKING:
-    from tests.browser.viewed_maps import PublishedDays
+from tests.browser.viewed_maps import COAST, DAYS, SHORE, PublishedDays
 
 MIDDLE: Final = Spot.middle_of(COAST)
 OLD, NEW = DAYS[1], DAYS[3]

@@ -1,13 +1,12 @@
 """What the map shows of its ground: pictures without gaps, words where there are none, layers that ended."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen, as_image
 from tests.browser.viewed_maps import Viewer, viewing
@@ -15,11 +14,6 @@ from tests.browser.windows import DESK, PHONE
 from tests.viewer.building import FIRST, GREEN, MAP, SECOND, THIRD, World, as_png, picture, square
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from playwright.sync_api import Page
 
 EDGE: Final = 256
 OLD: Final = Layer("old", Pyramid(4), "png", tile_size=(EDGE, EDGE))

@@ -1,22 +1,16 @@
 """The page of harvests: what `tileharvest harvests` says, to be seen at a glance."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.screen import Screen, open_harvests
 from tests.browser.viewed_maps import NEVER, serving
 from tests.end_to_end.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from playwright.sync_api import Locator, Page
 
 WORDS: Final = {
     "404": "nothing there",

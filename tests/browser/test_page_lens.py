@@ -1,17 +1,12 @@
 """The time lens: a round part of the map that shows another day, under the mouse and under a finger."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.screen import Screen, Spot, apart, as_shown, eventually, in_words, move_fingers
-from tests.browser.viewed_maps import COAST, DAYS
-
-if TYPE_CHECKING:
-    from tests.browser.viewed_maps import PublishedDays
+from tests.browser.viewed_maps import COAST, DAYS, PublishedDays
 
 MIDDLE: Final = Spot.middle_of(COAST)
 OLD, NEW = DAYS[1], DAYS[3]

@@ -1,21 +1,14 @@
 """Where one is and how one gets there: coordinates, places that are typed, and links."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.screen import Screen, Spot, await_refusal, in_words
-from tests.browser.viewed_maps import COAST, DAYS, tile
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Route
-
-    from tests.browser.viewed_maps import PublishedDays
+from tests.browser.viewed_maps import COAST, DAYS, PublishedDays, tile
 
 MIDDLE: Final = Spot.middle_of(COAST)
 

@@ -1,28 +1,20 @@
 """What the page says while there is nothing to see, while it comes, and when the history goes on."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.browser.screen import Screen, Spot, day_number, eventually, in_words
-from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, NEVER, serving
+from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, NEVER, PublishedDays, serving
+from tests.browser.windows import Watch
 from tests.end_to_end.project import Project
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Page, Route
-
-    from tests.browser.viewed_maps import PublishedDays
-    from tests.browser.windows import Watch
-    from tests.servers.nginx import Nginx
 
 LOOKS_AGAIN: Final = 15_000
 """Milliseconds after which the page looks again for harvests."""

@@ -1,29 +1,21 @@
 """A published folder in Chromium: served by nginx as it is, and opened by a double click."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen, Spot, apart
-from tests.browser.viewed_maps import COAST, DAYS, LIVE, Viewer, around, viewed_project
+from tests.browser.viewed_maps import COAST, DAYS, LIVE, PublishedDays, Viewer, around, viewed_project
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Page
-
-    from tests.browser.viewed_maps import PublishedDays
 
 FIRST, SECOND, THIRD, LAST = DAYS
 MIDDLE: Final = Spot.middle_of(COAST)

@@ -1,26 +1,30 @@
 """The panels beside the map: what is new, the story of a tile, the story of some pixels, areas, and heat."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.screen import Screen, Spot, in_words
-from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, GROWING, SHORE, around, tile
+from tests.browser.viewed_maps import (
+    AFTER_GROWTH,
+    BEFORE_GROWTH,
+    COAST,
+    DAYS,
+    GROWING,
+    SHORE,
+    PublishedDays,
+    Viewer,
+    around,
+    tile,
+)
+from tests.end_to_end.project import LayerTile
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.viewer.building import FIRST as BEGUN
 from tests.viewer.building import MAP
 from tests.viewer.building import SECOND as TURNED
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator
-
-    from tests.browser.viewed_maps import PublishedDays, Viewer
-    from tests.end_to_end.project import LayerTile
 
 HERE: Final = Spot.middle_of(COAST)
 FIRST, SECOND, THIRD, LAST = DAYS

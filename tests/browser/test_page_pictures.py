@@ -1,8 +1,8 @@
 """The pictures on the screen are those that were published, and no more of them are fetched than must be."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import pytest
 from PIL import ImageStat
@@ -15,17 +15,12 @@ from tests.browser.viewed_maps import (
     DAYS,
     DEEP,
     GROWING,
+    PublishedDays,
     around,
     tile,
 )
 from tests.end_to_end.rendering import Rendering
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.browser.viewed_maps import PublishedDays
 
 MIDDLE: Final = Spot.middle_of(COAST)
 

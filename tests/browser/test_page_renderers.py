@@ -1,13 +1,12 @@
 """What the shared maps seldom show: tiles that are not squares, that nest by five, or are of the earth."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Callable, Iterator
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen, await_refusal, eventually
 from tests.browser.viewed_maps import Viewer, viewing
@@ -17,11 +16,6 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from playwright.sync_api import Page
 
 DAY: Final = date(2026, 7, 20)
 LATER: Final = date(2026, 7, 23)

@@ -1,14 +1,14 @@
 """What is in view, saved from the page as a picture and as a film."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 import av
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen
 from tests.browser.viewed_maps import Viewer, viewing
@@ -26,12 +26,6 @@ from tests.viewer.building import (
     picture,
     square,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from playwright.sync_api import Page
 
 APART: Final = 16
 """By how much a colour may differ in a film: it has 6 bits for a pixel and second, and 220 steps of light."""

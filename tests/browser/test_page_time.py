@@ -1,22 +1,14 @@
 """The time slider: its ticks, the steps from change to change, playing, and the calendar."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.screen import Screen, Spot, in_words
-from tests.browser.viewed_maps import COAST, DAYS, around
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playwright.sync_api import Locator
-
-    from tests.browser.viewed_maps import PublishedDays
+from tests.browser.viewed_maps import COAST, DAYS, PublishedDays, around
 
 MIDDLE: Final = Spot.middle_of(COAST)
 FIRST, SECOND, THIRD, LAST = DAYS

@@ -3,27 +3,21 @@
 With TILEHARVEST_PICTURES=1 in the environment they take the place of those in `docs/pictures`.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen
 from tests.browser.viewed_maps import serving
 from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
 from tileharvest.demo.publication import publish
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from playwright.sync_api import Page
 
 _DAYS: Final = [(date(2026, 11, 18) + timedelta(days=days)).isoformat() for days in range(3)]
 _PICTURES: Final = Path(__file__).resolve().parents[2] / "docs" / "pictures"

@@ -1,17 +1,17 @@
 """What the tests of the page look at: real maps, harvested over some days, and `scrapy serve` over them."""
 
-from __future__ import annotations
-
 import re
 import signal
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.end_to_end.project import LayerTile, Project, stop
-from tests.end_to_end.real_maps import ANTWORLD, harvested_antworld, made_once
+from tests.end_to_end.real_maps import ANTWORLD, Harvested, harvested_antworld, made_once
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -29,12 +29,6 @@ from tests.viewer.building import (
     square,
 )
 from tileharvest.maps.named_areas import NamedArea, add_area
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.real_maps import Harvested
 
 DAYS: Final = ("2021-02-13", "2021-02-16", "2021-04-12", "2021-05-12")
 """On which antworld was published and harvested."""

@@ -1,14 +1,11 @@
 """Windows of the browser: their options, and what their pages must not do."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Request, WebError
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Request, WebError
 
 PATIENCE: Final = 60_000
 """Milliseconds that an expectation or an action waits, far below a test's time limit."""

@@ -1,18 +1,14 @@
 """Commands that need no crawler, on a map's files in the test's own folder."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.commands.running import run_here
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Tileharvest = Callable[..., "Said"]
+Tileharvest = Callable[..., "Said"]
 
 
 class Said(NamedTuple):

@@ -1,21 +1,17 @@
 """Commands that need no crawler, run in the process of the tests. One of their own costs half a second."""
 
-from __future__ import annotations
-
 import io
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from subprocess import CompletedProcess
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from unittest.mock import patch
 
 from scrapy.settings import Settings
 
 from tileharvest import settings as ours
 from tileharvest.commands.program import run
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _WORDS: Final = (
     "archive areas check-store diff failures film harvests history import maps mosaic pause publish push"

@@ -1,21 +1,15 @@
 """`tileharvest areas`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.commands.conftest import Tileharvest
 from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.commands.conftest import Tileharvest
 
 LAYER = Layer(
     DAY_LAYER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
@@ -13,9 +13,6 @@ from tests.history.making import began, ended
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.errors import ExitStatus
 from tileharvest.history.database import History
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 AT_ELEVEN = 'at = "11:00"'

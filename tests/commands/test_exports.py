@@ -1,23 +1,18 @@
 """What exporting commands refuse, and how commands count what they did."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from tests.commands.conftest import Tileharvest
 from tests.export.island import noise
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World
 from tileharvest.commands import publish
 from tileharvest.export.published_folder import Published
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from tests.commands.conftest import Tileharvest
-
 
 FAR: Final = Tile(0, 2001, 1)
 DIFF: Final = ("diff", MAP, str(FIRST), str(THIRD))

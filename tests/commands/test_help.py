@@ -1,19 +1,15 @@
 """What `-h` shows, and what Scrapy has to load for it."""
 
-from __future__ import annotations
-
+import argparse
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy.cmdline import ScrapyArgumentParser
 from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import get_project_settings
-
-if TYPE_CHECKING:
-    import argparse
 
 COMMANDS = {
     module.__name__.rpartition(".")[2]: module.Command

@@ -1,21 +1,15 @@
 """The command line: which words and options there are, and what is said to those that are not."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.commands.conftest import Tileharvest
 from tests.viewer.building import BLUE, FIRST, RED, World, picture
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.commands.conftest import Tileharvest
 
 
 def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:

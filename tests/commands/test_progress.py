@@ -1,7 +1,5 @@
 """What is shown of running harvests: lines that move on a terminal, and lines for everything else."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

@@ -1,7 +1,5 @@
 """Which maps begin while others are under way, and how their lines of the log are told apart."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

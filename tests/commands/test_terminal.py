@@ -1,13 +1,12 @@
 """What the commands write: data on stdout, everything else on stderr, and nothing that steers a terminal."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -21,9 +20,6 @@ from tileharvest.commands.terminal import (
     write_line,
 )
 from tileharvest.errors import ConfigurationError, HistoryError, MovedError, StoppedError, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 NASTY: Final = "\x1b[31m\u202egnp\nerror: forged"
 SHOWN: Final = "\\x1b[31m\\u202egnp\\nerror: forged"

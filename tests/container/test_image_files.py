@@ -1,7 +1,5 @@
 """The container image's files, as far as they can be tried in a moment; `make image-check` tries the rest."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,22 +1,16 @@
 """The queues that the contract of queues is tested with."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.queue.driven import Driven
 from tests.servers.redis import queue_on
+from tileharvest.queue.port import RequestQueue
 from tileharvest.queue.sqlite.queue import SqliteQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tileharvest.queue.port import RequestQueue
 
 _numbers = count()
 

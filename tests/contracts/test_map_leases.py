@@ -1,23 +1,17 @@
 """What every kind of map leases promises."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
+from tests.servers.redis import RedisServer
 from tileharvest.politeness.lock import Lock
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.redis.map_leases import RedisMapLeases, _key
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
-    from tests.servers.redis import RedisServer
-
-    Leases = LocalMapLeases | RedisMapLeases
-    Making = Callable[[], Awaitable[Leases]]
+Leases = LocalMapLeases | RedisMapLeases
+Making = Callable[[], Awaitable[Leases]]
 
 
 @pytest.fixture(params=["local", "redis"])

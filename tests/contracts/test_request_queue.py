@@ -1,16 +1,9 @@
 """What every queue keeps to."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.queue.driven import DAY, NEXT_DAY, entry
+from tests.queue.driven import DAY, NEXT_DAY, Driven, entry
 from tileharvest.queue.port import PUSHED, End, Entry
-
-if TYPE_CHECKING:
-    from tests.queue.driven import Driven
 
 # Order
 

@@ -1,31 +1,25 @@
 """What every throttle must keep: in memory, in a file of one computer, and in a fleet's Redis."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.contracts.throttles import NOW, Clock, Link, opened
 from tests.end_to_end.forking import ROOT
+from tests.servers.redis import RedisServer
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import SET_BACK, TURN, Share, Spent
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from tests.servers.redis import RedisServer
-    from tileharvest.politeness.throttle import Throttle
+from tileharvest.politeness.throttle import SET_BACK, TURN, Share, Spent, Throttle
 
 
 @pytest.fixture(params=["memory", "file", "redis"])

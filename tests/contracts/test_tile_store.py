@@ -1,24 +1,17 @@
 """The contract of stores. The store of a dry run keeps nothing, so only the checks apply to it."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha1
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tileharvest.store.files import FileStore
-from tileharvest.store.port import DryStore, MissingImageError
+from tileharvest.store.port import DryStore, MissingImageError, TileStore
 from tileharvest.store.s3 import S3Store
 from tileharvest.tiles.versions import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tileharvest.store.port import TileStore
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))

@@ -1,24 +1,18 @@
 """The throttles of the contract suite, and a process that uses one."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from redis.asyncio import Redis
 
 from tileharvest.politeness.redis import RedisThrottle
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import HORIZON, Share
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-
-    from tileharvest.politeness.throttle import Throttle
+from tileharvest.politeness.throttle import HORIZON, Share, Throttle
 
 NOW: Final = 1_000.0
 

@@ -4,8 +4,6 @@ Its arguments are the name of the step, how many times the step passes before th
 `scrapy`. It runs the program's own code and adds nothing but the kill, before or after a call.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -3,18 +3,14 @@
 Its arguments are the file of runs and the name of the step. Without a step it does the same as `crawl_stubs`.
 """
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.crash.steps import Step, kill_at
 from tests.scheduler import crawl_stubs
 from tests.scheduler.stub_spiders import AppendingPipeline
+from tileharvest.queue.port import End
 from tileharvest.queue.sqlite.queue import SqliteQueue
-
-if TYPE_CHECKING:
-    from tileharvest.queue.port import End
 
 _ends: Final[list[End]] = []
 """The leases that have ended."""

@@ -1,13 +1,10 @@
 """What must hold in a data folder at any moment, and the state in which a harvest must leave it."""
 
-from __future__ import annotations
-
 from hashlib import sha1
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from tests.end_to_end.project import LayerTile, Project, RecordedVersion
+from tests.end_to_end.project import LayerTile, Project, RecordedVersion
 
 
 class State(NamedTuple):

@@ -1,14 +1,10 @@
 """A step at which a program kills itself, for tests."""
 
-from __future__ import annotations
-
 import os
 import signal
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, NamedTuple
 
 
 class Step(NamedTuple):

@@ -1,18 +1,14 @@
 """SIGKILL at each step of a harvest through git: the next run ends as an undisturbed harvest does."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.crash.soundness import assert_sound, state
 from tests.end_to_end.git_maps import URL
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.servers.repositories import FastImport, files_of, moment_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY: Final = "2016-10-07"
 KILLS: Final = {

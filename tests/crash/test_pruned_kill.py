@@ -1,22 +1,15 @@
 """A pruned harvest that was killed and never continued makes no later harvest miss a change."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 from tests.crash.soundness import assert_sound
-from tests.end_to_end.project import answered, await_condition
+from tests.end_to_end.project import Project, answered, await_condition
 from tests.end_to_end.pruned_stage import RARELY, the_walk
-from tests.end_to_end.real_maps import ANTWORLD
+from tests.end_to_end.real_maps import ANTWORLD, Harvested
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.end_to_end.real_maps import Harvested
-    from tests.servers.nginx import Nginx
 
 NEXT_DAY: Final = "2021-05-13"
 MOMENT: Final = 60

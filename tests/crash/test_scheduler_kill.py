@@ -1,24 +1,19 @@
 """SIGKILL at any moment of a crawl: every request has its effect, and only leased ones are made again."""
 
-from __future__ import annotations
-
 import signal
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.crash.killed_crawl import STEPS
 from tests.end_to_end.project import answered, await_condition
 from tests.scheduler.crawling import Crawls, run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx
 
 PROGRAM: Final = "tests.crash.killed_crawl"
 FAN: Final = 7

@@ -1,9 +1,9 @@
 """SIGKILL at each step of a harvest's writing: the image's bytes, then the row, then the harvest's end."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -14,10 +14,6 @@ from tests.end_to_end.real_maps import SMALL
 from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 DAY: Final = "2016-10-07"
 NAMELESS: Final = "bytes flushed, without their name"

@@ -1,16 +1,11 @@
 """The parts of the demo command that need no harvest, and its server."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tileharvest.demo.__main__ import MARKER, differences, how_to_see, main, make_folder
 from tileharvest.errors import ConfigurationError, ExitStatus
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_its_own_folder_is_made_and_emptied_without_following_links(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The demo's map in the form of each renderer, as this program's renderer reads it."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from collections.abc import Callable

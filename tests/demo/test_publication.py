@@ -1,18 +1,14 @@
 """The published folders of three days, looked at as files."""
 
-from __future__ import annotations
-
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tileharvest.demo.forms import FORMS
 from tileharvest.demo.publication import publish
 from tileharvest.demo.pyramid import changes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST_DAY: Final = date(2026, 11, 18)
 DEPTHS: Final = (3, 3, 4)

@@ -1,7 +1,5 @@
 """A program's clock that goes wrong while it runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,23 +1,16 @@
 """What the end-to-end tests share: the small map, served, before and after its harvest; and drawn sites."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import staged
+from tests.end_to_end.bad_input.small_site import Stage, staged
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH
 from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.bad_input.small_site import Stage
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
 
 
 @pytest.fixture

@@ -1,15 +1,9 @@
 """Spiders of somebody else that scrapy-redis feeds."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
-from typing import TYPE_CHECKING
-
+from scrapy.http import Response
 from scrapy_redis.spiders import RedisSpider
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from scrapy.http import Response
 
 
 class FedSpider(RedisSpider):  # type: ignore[misc]  # it ships no types

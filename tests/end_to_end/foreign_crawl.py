@@ -3,8 +3,6 @@
 The spiders run one after the other, each with its name for a User-Agent. Requests for robots.txt have it too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -5,8 +5,6 @@ tests start hundreds of programs. A forked process has read no setting and has n
 if it had started from nothing. A few tests start programs from nothing, to show that this works as well.
 """
 
-from __future__ import annotations
-
 import atexit
 import ctypes
 import multiprocessing
@@ -17,23 +15,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from itertools import chain
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Final, TextIO
 
 import scrapy.commands
 from scrapy.settings import default_settings
 
 import tileharvest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from multiprocessing.connection import Connection
-
-    AnyConnection = Connection[Any, Any]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 """The folder of `scrapy.cfg`, where the programs run."""
@@ -136,7 +130,7 @@ class Forked:
         self.stderr.close()
 
 
-def _text_of(reader: AnyConnection) -> TextIO:
+def _text_of(reader: Connection) -> TextIO:
     with reader:
         return os.fdopen(os.dup(reader.fileno()), encoding="utf-8")
 
@@ -164,8 +158,8 @@ def _run(
     module: str,
     arguments: list[str],
     environment: dict[str, str],
-    output: AnyConnection | Path,
-    errors: AnyConnection | Path,
+    output: Connection | Path,
+    errors: Connection | Path,
 ) -> None:
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     for number, place in ((1, output), (2, errors)):

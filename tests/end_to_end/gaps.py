@@ -1,15 +1,11 @@
 """How far apart requests began: as the program decided, and as nginx saw it on a machine that may be busy."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tests.servers.nginx import LogLine
+from tests.servers.nginx import LogLine
 
 EARLY: Final = 0.05
 """Seconds: what nginx and another clock take for the same moment."""

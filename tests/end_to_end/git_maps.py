@@ -1,13 +1,9 @@
 """The shared maps that are read through git, beside what harvests over HTTP have recorded of them."""
 
-from __future__ import annotations
+from typing import Any, Final
 
-from typing import TYPE_CHECKING, Any, Final
-
+from tests.end_to_end.project import RecordedVersion
 from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP, MAPCRAFTERS
-
-if TYPE_CHECKING:
-    from tests.end_to_end.project import RecordedVersion
 
 URL: Final = "https://map.example.net/world/"
 """Nobody is there: where git is asked, the site is asked nothing."""

@@ -1,14 +1,8 @@
 """Spiders with a mistake in them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.site import Fetch, Site
 from tileharvest.spiders.tiles import TileSpider
-
-if TYPE_CHECKING:
-    from tileharvest.maps.description import MapDescription
-    from tileharvest.renderers.site import Fetch, Site
 
 
 class MistakenSpider(TileSpider):

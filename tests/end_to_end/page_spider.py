@@ -1,13 +1,9 @@
 """A spider that harvests no map: it takes pages as they come, and fails at those that are bad."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import Spider
-
-if TYPE_CHECKING:
-    from scrapy.http import Response
+from scrapy.http import Response
 
 
 class PageSpider(Spider):

@@ -7,15 +7,14 @@ packages that are installed, for commands that they may have.
 The statements of a harvest take a fifth of a short crawl to compile, and the types of maps.toml a tenth.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import threading
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy import cmdline, spiderloader
 
@@ -24,9 +23,6 @@ from tests.middlewares.making import ALL, LATER, LAYER, added, remember
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 def _listed(find: Callable[[str], Iterable[Any]]) -> Callable[[str], Iterable[Any]]:

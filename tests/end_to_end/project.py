@@ -1,30 +1,25 @@
 """A user's project, whose commands run in processes of their own. Tests see only what the commands leave."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from tests.commands.running import WITHOUT_CRAWLER, run_here
 from tests.end_to_end.forking import ROOT, Forked
 from tests.history.outcomes import RESULTS
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx
 
 _LOOK: Final = 0.005
 """Seconds between two looks at something that another process does."""

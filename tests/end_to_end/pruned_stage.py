@@ -1,24 +1,18 @@
 """What the tests of pruned walks share: a site that can be drawn lawfully or not, and what harvests say."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from tests.end_to_end.bad_input.small_site import drawn
-from tests.end_to_end.project import Project
+from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.rendering import Rendering
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.project import LayerTile
-    from tests.servers.misbehaving import Misbehaving
+from tests.servers.misbehaving import Misbehaving
 
 RARELY: Final = 100_000
 """Days from one full harvest to the next, for versions of a map that lie months apart."""

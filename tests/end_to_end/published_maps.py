@@ -4,24 +4,19 @@ A file is a tile by the addresses that the renderer says of the folder: tests/re
 what each renderer's own page asks for.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from tests.end_to_end.project import LayerTile
 from tests.end_to_end.rendering import Rendering
 from tests.renderers.sites import PAGE, PublishedSite
 from tests.servers.plain_tiles import DEEPEST, WORLD, plain_path
+from tileharvest.renderers.site import Site
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-    from tileharvest.renderers.site import Site
 
 
 @dataclass(frozen=True, slots=True)

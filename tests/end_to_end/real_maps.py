@@ -1,28 +1,22 @@
 """Harvests of real maps on the days on which they were published. Other tests go on from these harvests."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import pickle
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
-from tests.end_to_end.published_maps import ANTWORLD_MAP
+from tests.end_to_end.published_maps import ANTWORLD_MAP, PublishedMap
+from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import LogLine, nginx
 from tests.servers.plain_tiles import plain_tiles
 from tests.servers.published import Step, published, truth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.published_maps import PublishedMap
-    from tests.end_to_end.rendering import Rendering
 
 ANTWORLD: Final = "antworld"
 ANTWORLD_DEPTH: Final = 7

@@ -3,17 +3,13 @@
 Names are computed here in another way than the program's: from column and row, not step by step.
 """
 
-from __future__ import annotations
-
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.end_to_end.project import LayerTile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 LAYER: Final = "world-lighting"
 """The only layer of the shared maps."""

@@ -1,23 +1,16 @@
 """`scrapy add`: probes a site, and writes an entry that then harvests."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL_DAY, SMALL_DEPTH
 from tests.end_to_end.rendering import LAYER, Rendering
-from tests.servers.nginx import nginx
+from tests.servers.nginx import Nginx, nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
 
 KEPT = """# My maps. Do not lose this line.
 [other]  # nor this one

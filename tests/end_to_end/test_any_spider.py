@@ -6,24 +6,20 @@ import os
 import shutil
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import answered, await_condition
-from tests.servers.nginx import nginx
+from tests.servers.nginx import Nginx, nginx
 from tests.servers.redis import redis_server
 from tests.servers.tutorial_sites import SERVER, write_sitemap, write_sites
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.nginx import Nginx
 
 FOREIGN: Final = Path(__file__).parent / "foreign"
 OURS: Final = 'ADDONS = {"tileharvest.TileHarvest": 300}\n'

@@ -1,11 +1,12 @@
 """Change indexes: what a quiet day costs by them, and what follows where one is wrong."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.end_to_end.pruned_stage import (
     DAYS,
     HOUR,
@@ -17,16 +18,9 @@ from tests.end_to_end.pruned_stage import (
     the_walk,
     walked,
 )
-from tests.servers.nginx import nginx
+from tests.servers.misbehaving import Misbehaving
+from tests.servers.nginx import LogLine, nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.misbehaving import Misbehaving
-    from tests.servers.nginx import LogLine
 
 BY_INDEX: Final = "what its change index does not list is skipped"
 NOTHING_CHANGED: Final = "its change index says that nothing has changed since"

@@ -1,17 +1,12 @@
 """What happens to single tiles of a real map: changed again on a day, removed, put back."""
 
-from __future__ import annotations
-
 from hashlib import sha1
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
-
-if TYPE_CHECKING:
-    from tests.end_to_end.project import LayerTile, Project
-    from tests.end_to_end.rendering import Rendering
+from tests.end_to_end.rendering import Rendering
 
 TODAY = SMALL_DAY
 """Of the harvest that has been."""

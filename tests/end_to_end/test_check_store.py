@@ -1,13 +1,13 @@
 """`scrapy check-store`: history and store are compared, both ways."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,10 +22,6 @@ from tests.end_to_end.bad_input.small_site import (
     versions,
     visit,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 UNNAMED = b"a kill came between the image and its row"
 

@@ -1,18 +1,12 @@
 """The commands that show what the history has: on stdout, whole, as a table or as JSON."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.end_to_end.project import Project
-from tests.end_to_end.real_maps import ANTWORLD
+from tests.end_to_end.real_maps import ANTWORLD, Harvested
 from tests.end_to_end.rendering import LAYER
-
-if TYPE_CHECKING:
-    from tests.end_to_end.real_maps import Harvested
 
 URL = "http://map.example.net/"
 

@@ -1,23 +1,17 @@
 """A harvest that is steered from another terminal while it runs: paused, resumed, stopped."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, publish
-from tests.end_to_end.project import answered, await_condition
+from tests.end_to_end.forking import Forked
+from tests.end_to_end.project import Project, answered, await_condition
 from tests.servers.nginx import nginx as nginx_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.forking import Forked
-    from tests.end_to_end.project import Project
 
 DAY: Final = ("-a", f"day={FIRST_DAY}")
 BEGUN: Final = 10

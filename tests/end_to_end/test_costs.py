@@ -1,9 +1,7 @@
 """What fails in harvest after harvest, as `scrapy failures` tells it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
@@ -15,9 +13,6 @@ from tests.end_to_end.bad_input.small_site import (
     visit,
 )
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_fails_in_harvest_after_harvest_is_told_with_what_broke(tmp_path: Path) -> None:

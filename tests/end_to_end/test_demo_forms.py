@@ -3,15 +3,15 @@
 It has tiles left of the origin and above it, land that is removed, and land that is new.
 """
 
-from __future__ import annotations
-
 import json
 from datetime import date, timedelta
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
 from tileharvest.demo.__main__ import differences
 from tileharvest.demo.forms import FORMS
@@ -19,11 +19,6 @@ from tileharvest.demo.publication import publish
 from tileharvest.demo.pyramid import changes
 from tileharvest.demo.world import DAYS
 from tileharvest.renderers.registry import RENDERERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
 
 FIRST_DAY = date(2026, 11, 18)
 READ = sorted(

@@ -1,13 +1,8 @@
 """A dry run asks and reports as a harvest does, and leaves nothing behind but what it has spent."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, drawn, staged, visit
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(tmp_path: Path) -> None:

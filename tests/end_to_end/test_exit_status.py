@@ -1,22 +1,15 @@
 """`scrapy harvest` and `scrapy crawl`: how they end, and what goes to stdout and what to stderr."""
 
-from __future__ import annotations
-
 import json
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
-from tests.end_to_end.rendering import LAYER
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.end_to_end.project import Project
-    from tests.end_to_end.rendering import Rendering
-    from tests.servers.nginx import Nginx
+from tests.end_to_end.rendering import LAYER, Rendering
+from tests.servers.nginx import Nginx
 
 
 @pytest.fixture

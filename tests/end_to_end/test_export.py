@@ -1,28 +1,21 @@
 """What leaves the house, made by the commands of a harvested map."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from PIL import Image
 
-from tests.end_to_end.project import await_condition
-from tests.end_to_end.real_maps import ANTWORLD, SMALL
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.forking import Forked
-    from tests.end_to_end.project import Project
-    from tests.end_to_end.real_maps import Harvested
-    from tests.end_to_end.rendering import Rendering
-    from tests.servers.nginx import Nginx
+from tests.end_to_end.forking import Forked
+from tests.end_to_end.project import Project, await_condition
+from tests.end_to_end.real_maps import ANTWORLD, SMALL, Harvested
+from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import Nginx
 
 
 def test_a_picture_a_film_and_an_archive_show_the_days_of_a_map(

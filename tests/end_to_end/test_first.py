@@ -1,22 +1,17 @@
 """How a first harvest asks for tiles: by GET at once, or by HEAD before. As nginx has seen it."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH
 from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
 
 
 @pytest.fixture

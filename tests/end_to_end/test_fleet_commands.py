@@ -1,22 +1,16 @@
 """The commands beside a queue in Redis: what the workers of other boxes see, and what they are told."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.queue.driven import DAY, Driven, entry
-from tests.servers.redis import queue_on
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.end_to_end.project import Project
-    from tests.servers.redis import RedisServer
+from tests.servers.redis import RedisServer, queue_on
 
 
 @pytest.fixture

@@ -1,28 +1,21 @@
 """Maps that are published through git, harvested by their repository, which a real server serves."""
 
-from __future__ import annotations
-
 import signal
 import socket
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 
 from tests.end_to_end.git_maps import URL, rows
-from tests.end_to_end.project import LayerTile
-from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP_ANEW
+from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP_ANEW, PublishedMap
 from tests.end_to_end.real_maps import harvested_versions
 from tests.servers.git_host import git_host
+from tests.servers.nginx import Nginx
 from tests.servers.repositories import FastImport, files_of, moment_of
 from tileharvest.errors import ExitStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.end_to_end.published_maps import PublishedMap
-    from tests.servers.nginx import Nginx
 
 PATIENCE: Final = 240.0
 """Seconds in which what was told to end has ended. It needs less than one."""

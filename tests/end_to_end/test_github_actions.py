@@ -1,26 +1,21 @@
 """The nights of `examples/github-actions`, with git and nginx of this computer in place of GitHub's."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.request import urlopen
 
 import pytest
 
 from tests.end_to_end.forking import ROOT
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
 from tests.servers.repositories import git
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.servers.nginx import Nginx
 
 EXAMPLE: Final = ROOT / "examples" / "github-actions"
 WORKFLOW: Final = (EXAMPLE / ".github/workflows/harvest.yml").read_text(encoding="utf-8")

@@ -1,19 +1,14 @@
 """A real map that grows by a level between two versions: all paths change, no tile does."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.rendering import Rendering, date_all
 from tests.servers.nginx import nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import LayerTile, Project
 
 BEFORE, AFTER = "2016-10-06", "2016-10-07"
 """Both versions were published on one day; here the second is harvested on the next."""

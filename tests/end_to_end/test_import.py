@@ -1,29 +1,22 @@
 """Repositories and folders of published maps, imported: the history is that of harvests on their days."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3
 from datetime import timedelta
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, rows
-from tests.end_to_end.project import await_condition
-from tests.end_to_end.published_maps import ANTWORLD_MAP
+from tests.end_to_end.project import Project, await_condition
+from tests.end_to_end.published_maps import ANTWORLD_MAP, PublishedMap
 from tests.end_to_end.real_maps import harvested_versions
 from tests.importers.imports import dot
 from tests.servers.published import published
 from tests.servers.repositories import git, map_repository, moment_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.end_to_end.published_maps import PublishedMap
 
 
 def imported(project: Project, source: Path, name: str, *more: str, form: str = "git") -> dict[str, Any]:

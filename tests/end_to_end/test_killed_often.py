@@ -1,15 +1,10 @@
 """A harvest that is killed again and again before it gets far."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, staged, visit
 from tests.end_to_end.project import await_condition
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_tiles_whose_process_is_killed_each_time_have_failed_and_the_next_harvest_asks_for_them(

@@ -1,23 +1,17 @@
 """What a site's owner sees in the log: robots.txt obeyed, and who asks."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, publish
 from tests.end_to_end.project import Project
-from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.nginx import LogLine
+from tests.servers.nginx import LogLine, nginx
 
 CONTACT = "me@example.net"
 AGENT = f"TileHarvest/0.1 (+{CONTACT})"

@@ -1,12 +1,12 @@
 """Many maps in one process: side by side, killed, beside hostile ones, and with few open files."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from random import Random
 from sqlite3 import OperationalError
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -16,13 +16,8 @@ from tests.fleet.gate import tiles_only
 from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.misbehaving import misbehaving
+from tests.servers.nginx import Nginx
 from tests.servers.nginx import nginx as nginx_server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
 
 MAPS: Final = 20
 HARVEST: Final = ("harvest", "--all", "-a", f"day={FIRST_DAY}")

@@ -1,21 +1,16 @@
 """Several maps on a terminal: a line for each that is under way, those that are done above, and Ctrl-C."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, address, publish
 from tests.end_to_end.forking import ROOT
+from tests.end_to_end.project import Project
 from tests.fleet.gate import Gate
 from tests.servers.misbehaving import misbehaving
 from tests.servers.tmux import terminal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
 
 FREE: Final = [f"free-{number}" for number in range(3)]
 """Maps that are done at once."""

@@ -1,22 +1,17 @@
 """The spiders of maps in another Scrapy project, which has the add-on and our commands."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.end_to_end.forking import ROOT
+from tests.servers.nginx import Nginx
 from tileharvest.demo.publication import publish
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
 
 _OWN: Final = 'CONCURRENT_REQUESTS = 3\nUSER_AGENT = "quotes (+http://quotes.example.net)"\n'
 

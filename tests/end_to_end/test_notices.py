@@ -1,22 +1,16 @@
 """Notices of real harvests: `scrapy harvest` against nginx, and somebody who gets the messages."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, THIRD_DAY, drawn, publish, visit
+from tests.end_to_end.project import Project
 from tests.notices.receiver import receiver
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx
 
 SECRET = "s3cretT0ken"
 VIEWER = "http://viewer.example.net/"

@@ -1,17 +1,12 @@
 """A host that goes down in the middle of a harvest: for good, and for a while."""
 
-from __future__ import annotations
-
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, staged, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, Visit, staged, visit
 from tests.servers.outage import Outage
-
-if TYPE_CHECKING:
-    from tests.end_to_end.bad_input.small_site import Visit
 
 AFTER: Final = 5
 """Failures in a row after which the host is probed only."""

@@ -1,28 +1,21 @@
 """`scrapy plan`: compared with the files of a real map, and with what harvests of it cost afterwards."""
 
-from __future__ import annotations
-
 import json
 import re
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from tests.end_to_end.project import quiet_now
+from tests.end_to_end.project import Project, quiet_now
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.fleet.gate import Slow
-from tests.servers.nginx import HEAD_REFUSED, nginx
+from tests.servers.misbehaving import Misbehaving
+from tests.servers.nginx import HEAD_REFUSED, Nginx, nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.misbehaving import Misbehaving
-    from tests.servers.nginx import Nginx
 
 PART: Final = {
     "zooms": [-2, 0],

@@ -1,14 +1,14 @@
 """What a site's owner gets to see of a harvest that was told to be careful: all from nginx's log."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -16,13 +16,8 @@ from tests.end_to_end.clock import Clock
 from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
 from tests.end_to_end.rendering import Rendering
+from tests.servers.nginx import LogLine, Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.nginx import LogLine, Nginx
 
 NAME: Final = "careful"
 DAY_BEFORE: Final = "2024-05-01"

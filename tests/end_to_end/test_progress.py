@@ -1,15 +1,15 @@
 """How far a harvest is, told alike everywhere: on a terminal, in lines, by `scrapy queue`, and by the
 viewer's API."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     SECOND_DAY,
+    Stage,
     address,
     staged,
     visit,
@@ -20,12 +20,7 @@ from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.tmux import terminal
 from tests.viewer.asking import serving
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.bad_input.small_site import Stage
-    from tests.viewer.building import World
+from tests.viewer.building import World
 
 HELD: Final = "3"
 """A tile that is not answered, so that the harvest cannot go below it, or to its end."""

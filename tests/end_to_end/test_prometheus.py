@@ -1,19 +1,14 @@
 """A crawl that Prometheus watches: seen as Prometheus sees it, at its port."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import urllib.request
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, staged
 from tests.end_to_end.project import await_condition, stop
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ALL_OF_IT = 2 + len(PATHS)
 """Requests of a first harvest: robots.txt, the configuration, then a GET for each tile."""

@@ -1,19 +1,14 @@
 """Hosts that break the law of the pruned walk after it was proved: who finds it, and what follows."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.end_to_end.pruned_stage import DAYS, HOUR, NOON, Stage, drawn_site, the_walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.misbehaving import Misbehaving
+from tests.servers.misbehaving import Misbehaving
 
 OLD: Final = NOON - HOUR
 """Before all that is there: among these times a change does not show."""

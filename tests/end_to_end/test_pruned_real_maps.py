@@ -1,24 +1,16 @@
 """Pruned harvests of real maps: the history is that of full ones, for a part of the requests."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.project import Project
+from tests.end_to_end.project import Project, RecordedVersion
 from tests.end_to_end.pruned_stage import RARELY, Walked, counts, the_walk, twin
-from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
-from tests.servers.nginx import nginx
+from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, Harvested
+from tests.servers.nginx import LogLine, Nginx, nginx
 from tests.servers.published import published, truth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.end_to_end.project import RecordedVersion
-    from tests.end_to_end.real_maps import Harvested
-    from tests.servers.nginx import LogLine, Nginx
 
 UNCHANGED_DAY: Final = "2021-05-13"
 PRUNED: Final = {"audit": 0, "full_every": RARELY}

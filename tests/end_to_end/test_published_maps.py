@@ -1,17 +1,17 @@
 """Published maps of every renderer, served and harvested on their days, and what servers of their own say."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha1
 from io import BytesIO
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from PIL import Image as Pillow
@@ -29,24 +29,19 @@ from tests.end_to_end.published_maps import (
     MROZBARRY,
     PLAIN_ANTS,
     SBATSERVER,
+    PublishedMap,
 )
 from tests.end_to_end.real_maps import (
+    Harvested,
     as_of,
     harvested_versions,
     publish,
 )
 from tests.renderers.unmined_exports import exported, properties, tiles_of
+from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.undertow import undertow
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from tests.end_to_end.published_maps import PublishedMap
-    from tests.end_to_end.real_maps import Harvested
-    from tests.servers.misbehaving import Misbehaving
 
 MAPS: Final[tuple[PublishedMap, ...]] = (
     ANTWORLD_MAP,

@@ -1,9 +1,9 @@
 """The commands that look into a map's queue and put something into it, while a harvest runs and after."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -23,11 +23,6 @@ from tests.end_to_end.bad_input.small_site import (
 )
 from tests.end_to_end.project import await_condition
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 LAST: Final = "33"
 """A tile that a walk asks among the last."""

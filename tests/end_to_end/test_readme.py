@@ -1,19 +1,15 @@
 """The README's demo, done to the letter: what its commands show is what the page says."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 from urllib.request import urlopen
 
 from tests.end_to_end.forking import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE: Final = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS: Final = re.findall(r"^    \$ (.+)$", PAGE, re.MULTILINE)

@@ -1,26 +1,21 @@
 """The recipes of docs/recipes.md, as they are written there."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from scrapy.settings import Settings
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, publish
+from tests.end_to_end.project import Project
+from tests.servers.nginx import Nginx
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.politeness.settings import rules_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 RECIPES: Final = re.split(r"^## ", (ROOT / "docs/recipes.md").read_text(encoding="utf-8"), flags=re.MULTILINE)

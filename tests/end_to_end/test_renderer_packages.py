@@ -1,19 +1,13 @@
 """A map of a renderer of another package: the guide's example, installed as pip installs it."""
 
-from __future__ import annotations
-
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.end_to_end.forking import ROOT
+from tests.end_to_end.project import Project
 from tests.servers.minedmap import install, published_as_minedmap
 from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
 
 
 def test_its_map_is_added_and_harvested_as_any_other_map(

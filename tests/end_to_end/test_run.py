@@ -1,23 +1,17 @@
 """`scrapy run`: a worker that harvests each map when it is due."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sqlite3
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.request import urlopen
 
-from tests.end_to_end.bad_input.small_site import PATHS, address
-from tests.end_to_end.project import await_condition
+from tests.end_to_end.bad_input.small_site import PATHS, Stage, address
+from tests.end_to_end.forking import Forked
+from tests.end_to_end.project import Project, await_condition
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from tests.end_to_end.bad_input.small_site import Stage
-    from tests.end_to_end.forking import Forked
-    from tests.end_to_end.project import Project
 
 FINISHED: Final = (
     "SELECT maps.name FROM maps JOIN harvests ON harvests.map = maps.id"

@@ -1,19 +1,14 @@
 """A harvest whose images go to S3."""
 
-from __future__ import annotations
-
 from http.client import HTTPConnection
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
-
-if TYPE_CHECKING:
-    from tests.end_to_end.project import Project
-    from tests.end_to_end.rendering import Rendering
-    from tests.servers.s3 import S3
+from tests.end_to_end.rendering import Rendering
+from tests.servers.s3 import S3
 
 
 @pytest.fixture

@@ -1,19 +1,12 @@
 """Spiders and pipelines of scrapy-redis on our scheduler, over a real Redis; and what it leaves behind."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.end_to_end.project import await_condition
+from tests.end_to_end.project import Project, await_condition
 from tests.servers.nginx import nginx as nginx_server
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.redis import RedisServer
+from tests.servers.redis import RedisServer
 
 
 def settings_of(redis: RedisServer, **more: object) -> list[str]:

@@ -1,18 +1,11 @@
 """Scrapy's own tools in the project's folder work as in any project, and leave nothing behind."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
+from tests.end_to_end.project import Project
+from tests.servers.nginx import Nginx, nginx
 
 MINE = ("-s", "SPIDER_MODULES=tests.end_to_end.tool_spiders")
 PAGES = 6

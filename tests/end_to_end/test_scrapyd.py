@@ -1,7 +1,5 @@
 """The project on a real scrapyd: deployed from a fresh clone, scheduled, cancelled, continued."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -10,24 +8,20 @@ import subprocess
 import sys
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.end_to_end.project import ROOT, Project
 from tests.fleet.gate import Gate
 from tests.fleet.workers import await_until
-from tests.servers.misbehaving import misbehaving
+from tests.servers.misbehaving import Misbehaving, misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.scrapyd import PASSWORD, PROJECT, USER, Scrapyd, scrapyd
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.misbehaving import Misbehaving
 
 QUICK: Final = "quick"
 SLOW: Final = "slow"

@@ -1,18 +1,13 @@
 """A request is made once in a segment: a day is not harvested twice."""
 
-from __future__ import annotations
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
 
 NEXT_DAY: Final = "2016-10-07"
 ZONE: Final = "Asia/Shanghai"

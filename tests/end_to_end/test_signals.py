@@ -1,22 +1,17 @@
 """Ctrl-C and SIGTERM: the first ends cleanly, wherever a harvest waits, and the second at once."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, found, versions, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, address, found, versions, visit
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import await_condition
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from tests.end_to_end.bad_input.small_site import Stage
 
 HARVEST: Final = ("harvest", "small", "-a", f"day={FIRST_DAY}")
 STOPPING: Final = (

@@ -1,18 +1,12 @@
 """The commands about queues with the name of a spider that harvests no map, while it runs."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
 
-from tests.end_to_end.project import await_condition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project
-    from tests.servers.nginx import Nginx
+from tests.end_to_end.project import Project, await_condition
+from tests.servers.nginx import Nginx
 
 SPIDER: Final = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
 

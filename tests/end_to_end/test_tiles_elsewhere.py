@@ -1,22 +1,16 @@
 """Layers whose tiles a site's configuration places on another host are asked within that host's limits."""
 
-from __future__ import annotations
-
 import json
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, visit
 from tests.fleet.gate import Slow, tiles_only
-from tests.servers.misbehaving import misbehaving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.misbehaving import Misbehaving
+from tests.servers.misbehaving import Misbehaving, misbehaving
 
 FAR: Final = "far"
 

@@ -1,18 +1,13 @@
 """Zones and zooms: only what is kept is fetched, and next to nothing else is asked about."""
 
-from __future__ import annotations
+from pathlib import Path
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.project import LayerTile, Project
 
 CENTRE: Final = (80, 22)
 """Of the zone; even, so that the zone's edges are edges of tiles. Part of it is not rendered."""

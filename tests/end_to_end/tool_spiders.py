@@ -1,15 +1,9 @@
 """Spiders of a user's, for Scrapy's tools."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Iterator
 
 from scrapy import Request, Spider
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import TextResponse
+from scrapy.http import TextResponse
 
 
 class PageSpider(Spider):

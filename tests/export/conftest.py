@@ -1,16 +1,10 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.export.island import island
+from tests.viewer.building import World
 from tileharvest.history.database import History
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.viewer.building import World
 
 
 @pytest.fixture(scope="session")

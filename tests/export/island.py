@@ -1,18 +1,14 @@
 """A small island for exports: what is to be seen on it on each day, put together by Pillow alone."""
 
-from __future__ import annotations
-
 import random
-from typing import TYPE_CHECKING, Final
+from datetime import date
+from pathlib import Path
+from typing import Final
 
 from PIL import Image
 
 from tests.viewer.building import FIRST, SECOND, SIZE, THIRD, World, as_png, square
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from datetime import date
-    from pathlib import Path
 
 COLUMNS: Final = range(-2, 2)
 ROWS: Final = range(-2, 2)

@@ -1,7 +1,5 @@
 """Archives, read by PMTiles' own reader, by sqlite3 and as a zip, beside the published files."""
 
-from __future__ import annotations
-
 import io
 import re
 import shutil
@@ -9,7 +7,8 @@ import sqlite3
 import zipfile
 from contextlib import closing
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from PIL import Image
@@ -29,9 +28,6 @@ from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Tiles = dict[tuple[int, int, int], bytes]
 """By zoom, column and row, which is counted down."""

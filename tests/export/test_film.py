@@ -1,12 +1,10 @@
 """Films as files, decoded again, beside pictures put together by Pillow."""
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import av
 import pytest
@@ -16,12 +14,18 @@ from tests.export.watching import Count, most_bytes_of_a_file
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, THIRD, World, picture
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export.excerpt import excerpt_of
-from tileharvest.export.film import FILM_FORMATS, TICKS, FilmStyle, film_of, size_of, usual_ending, write_film
+from tileharvest.export.film import (
+    FILM_FORMATS,
+    TICKS,
+    Film,
+    FilmStyle,
+    film_of,
+    size_of,
+    usual_ending,
+    write_film,
+)
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from tileharvest.export.film import Film
 
 STYLE = FilmStyle((352, 352), pace=1)
 PERIOD = {"is_period": True}

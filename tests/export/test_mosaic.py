@@ -1,14 +1,12 @@
 """Excerpts of a map; mosaics and differences of them as files, beside pictures put together by Pillow."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
 import sys
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageStat
@@ -32,9 +30,6 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from datetime import date
 
 SPAWN = NamedArea(name="spawn", layer="top", corners=((9, 0), (0, 19)))
 

@@ -1,13 +1,12 @@
 """Published folders: what is written, what is left alone, and what is removed."""
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import json
 from base64 import b64decode
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -21,9 +20,6 @@ from tileharvest.export.published_folder import MARK, Layers, Published, publish
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
 

@@ -1,13 +1,12 @@
 """Trees restored of a history, beside the published files of every shared map."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
+from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from PIL import Image, ImageChops, ImageStat
@@ -22,9 +21,6 @@ from tileharvest.export.restored_tree import PastSite, Restored, _path, restore
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.description import MapDescription
 from tileharvest.pictures.pixels import on_ground
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 URL: Final = "https://map.example.net/world/"
 VERSIONS: Final = {

@@ -1,13 +1,8 @@
 """What an export is told to, and a disk without room."""
 
-from __future__ import annotations
-
 import resource
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Count:

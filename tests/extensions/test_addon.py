@@ -1,7 +1,5 @@
 """What another project's settings gain by the add-on."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page for Prometheus, read by prometheus-client's own parser."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any

@@ -1,19 +1,12 @@
 """Two small harvests for the tests of faults, with the data before each and the result undisturbed."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.crash.soundness import State, assert_sound, state
 from tests.end_to_end.project import Project
-from tests.faults.faults import NONE, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.faults.faults import Fault, Run
+from tests.faults.faults import NONE, Fault, Run, run
 
 
 @dataclass

@@ -1,16 +1,13 @@
 """Runs programs of which one call to the system fails, and makes what a power cut leaves of their files."""
 
-from __future__ import annotations
-
 import errno
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from tests.end_to_end.project import Project
+from tests.end_to_end.project import Project
 
 KINDS: Final = ("write", "fsync", "rename", "open", "unlink")
 """The kinds of calls, in the order of `failing_calls.c`. Each includes its relatives: `pwrite` is a write,

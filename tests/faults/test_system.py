@@ -5,14 +5,14 @@ the next run completes it.
 once with each error, which takes hours. `-k` chooses: `pytest --all tests/faults -k "ENOSPC and rename"`.
 """
 
-from __future__ import annotations
-
 import errno
 import shutil
 import sqlite3
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -20,14 +20,8 @@ from tests.crash.soundness import assert_sound, state
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, drawn, publish, visit
 from tests.end_to_end.project import Project
 from tests.faults.days import Day
-from tests.faults.faults import ERRORS, KILL, KINDS, SHORT, Fault, cut_power, flushed
+from tests.faults.faults import ERRORS, KILL, KINDS, SHORT, Fault, Run, cut_power, flushed
 from tests.servers.misbehaving import misbehaving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from tests.faults.faults import Run
 
 pytestmark = pytest.mark.timeout(1800)
 """Seconds. With `--all` a test makes dozens of harvests, and the machine may be busy."""

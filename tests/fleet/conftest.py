@@ -1,22 +1,16 @@
 """What the tests of fleets share. `tests/torture` has fleets over PostgreSQL, and kills their workers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.rendering import Rendering
 from tests.fleet.workers import Fleet
+from tests.servers.misbehaving import Misbehaving
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.servers.misbehaving import Misbehaving
-    from tests.servers.nginx import Nginx
-    from tests.servers.redis import RedisServer
+from tests.servers.redis import RedisServer
 
 
 @pytest.fixture

@@ -1,14 +1,10 @@
 """Rules of a `misbehaving` site by which a test holds a harvest where it wants it."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from aiohttp import web
+from aiohttp import web
 
-    from tests.servers.misbehaving import Exchange, Rule
+from tests.servers.misbehaving import Exchange, Rule
 
 
 class Gate:

@@ -1,25 +1,19 @@
 """Three workers that are steered from another terminal: what one is told, all do."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
 
 from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
+from tests.end_to_end.rendering import Rendering
 from tests.fleet.gate import Gate, Slow, tiles_only
-from tests.fleet.workers import MAP
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
-
-    from tests.end_to_end.rendering import Rendering
-    from tests.fleet.workers import Fleet
-    from tests.servers.misbehaving import Misbehaving, Received
+from tests.fleet.workers import MAP, Fleet
+from tests.servers.misbehaving import Misbehaving, Received
 
 ON_THE_WAY: Final = 4
 """Requests at the most, when all three have said that they pause: the map's concurrency."""

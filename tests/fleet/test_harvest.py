@@ -1,23 +1,16 @@
 """Several workers harvest a map together: the history is that of one worker, and nothing is asked twice."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from tests.crash.soundness import images
-from tests.end_to_end.real_maps import ANTWORLD
+from tests.end_to_end.real_maps import ANTWORLD, Harvested
+from tests.fleet.workers import Fleet
+from tests.servers.nginx import LogLine, Nginx
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    import pytest
-
-    from tests.end_to_end.real_maps import Harvested
-    from tests.fleet.workers import Fleet
-    from tests.servers.nginx import LogLine, Nginx
 
 
 def asked(log: list[LogLine]) -> Counter[tuple[str, str]]:

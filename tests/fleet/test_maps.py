@@ -1,24 +1,18 @@
 """Several workers and several maps: each map is one worker's, until that is killed."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import PATHS, publish
+from tests.end_to_end.bad_input.small_site import PATHS, SmallSite, publish
 from tests.fleet.gate import Gate, tiles_only
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from tests.end_to_end.bad_input.small_site import SmallSite
-    from tests.fleet.workers import Fleet, Worker
-    from tests.servers.misbehaving import Misbehaving
+from tests.fleet.workers import Fleet, Worker
+from tests.servers.misbehaving import Misbehaving
 
 MAPS: Final = ("north", "east", "south", "west")
 MANY: Final = tuple(f"map-{number}" for number in range(20))

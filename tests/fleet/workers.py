@@ -1,29 +1,24 @@
 """Workers of one map in processes of their own, seen only by what they leave; none outlives its fleet."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any, Final, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
 from tests.crash.soundness import assert_sound, is_leftover
 from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import Project
+from tests.end_to_end.rendering import Rendering
+from tileharvest.queue.port import Counts
+from tileharvest.queue.port import Worker as Known
 from tileharvest.queue.redis.queue import RedisQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from tests.end_to_end.rendering import Rendering
-    from tileharvest.queue.port import Counts
-    from tileharvest.queue.port import Worker as Known
 
 MAP: Final = "world"
 DAY: Final = "2021-02-13"

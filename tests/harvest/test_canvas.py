@@ -1,13 +1,13 @@
 """Harvests of a canvas, most of which is empty: what they cost, what is asked again, and in which order."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import tracemalloc
+from collections.abc import Iterable
 from datetime import timedelta
 from io import BytesIO
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from msgspec.structs import replace
@@ -15,22 +15,17 @@ from PIL import Image as Pillow
 
 from tests.middlewares.making import DAY, LAYER, added, drawn, opened
 from tileharvest.errors import BudgetError
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.regions import Canvas
 from tileharvest.maps.template import Template
 from tileharvest.renderers.addresses import TemplateAddresses
 from tileharvest.renderers.site import Site
+from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tileharvest.harvest.harvest import Harvest
-    from tileharvest.tiles.block import Block
 
 WHOLE: Final = 2048
 """Tiles along the edge of the largest canvas, which has 65,536 blocks."""

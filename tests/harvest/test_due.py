@@ -1,7 +1,5 @@
 """When a map's next harvest begins, under a given clock."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo

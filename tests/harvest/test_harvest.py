@@ -1,11 +1,10 @@
 """A harvest with a real history and a real store. The truth is what SQLite and the folder hold after it."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +30,7 @@ from tileharvest.errors import (
     MovedError,
     StoreError,
 )
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.site import Site
 from tileharvest.tiles.block import blocks_of
@@ -39,11 +39,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import Answer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.harvest.harvest import Harvest
 
 
 def query(folder: Path, statement: str) -> list[tuple[Any, ...]]:

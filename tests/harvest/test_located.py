@@ -1,7 +1,5 @@
 """Which tile a person has pushed, who may have said it in several ways."""
 
-from __future__ import annotations
-
 import pytest
 
 from tileharvest.harvest.walks import LayerWalk, located, walk_over

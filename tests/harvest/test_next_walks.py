@@ -1,9 +1,9 @@
 """How the next harvest would walk, as it is told beforehand: compared with what harvests then decide."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,13 +13,8 @@ from tileharvest.harvest.walks import LayerWalk, WalkRecords, Walks, kept_in_wor
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.pyramid import Pyramid
+from tileharvest.walk.decision import Decisions
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tileharvest.walk.decision import Decisions
 
 PROVED = "none of 3 tiles changed after the one above it, in 60 minutes"
 DEPTHS = {LAYER: 3}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -18,9 +18,6 @@ from tileharvest.tiles.grid import Tile, TileRange, Zone
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid as Form
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,19 @@
 """Maps of which a site has fewer zooms or layers one day, because the owner has set them so."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
 from tests.middlewares.making import DAY, LATER, drawn, image_of, opened
 from tests.renderers.sites import VERSIONS, of_map
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import versions_until
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import TileResult
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tileharvest.harvest.harvest import Harvest
-    from tileharvest.tiles.grid import Tile
 
 LESS = {
     "a zoom of overviewer": ("overviewerConfig.js", '"zoomLevels": 7', '"zoomLevels": 6'),

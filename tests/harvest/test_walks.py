@@ -1,12 +1,12 @@
 """How a harvest walks, with a real history: what it decides, skips, audits and withdraws."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from tests.middlewares.making import (
     opened,
     remember,
 )
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.walks import kept_in_words
 from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.block import bit_of, blocks_of
@@ -33,12 +34,6 @@ from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex
 from tileharvest.walk.walk import LEAST_AUDITED
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from tileharvest.harvest.harvest import Harvest
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""

@@ -1,20 +1,14 @@
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.history.making import LATER, began, empty, ended, first_harvest, put_empty_history
+from tests.history.random_world import Opening
+from tests.servers.postgresql import PostgresqlServer
 from tileharvest.history.database import History
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.history.random_world import Opening
-    from tests.servers.postgresql import PostgresqlServer
-    from tileharvest.history.harvests import HarvestRecord
+from tileharvest.history.harvests import HarvestRecord
 
 
 @pytest.fixture

@@ -1,37 +1,28 @@
 """Values for tests of the history."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from tileharvest.history.blocks import blocks_found
+from tileharvest.history.blocks import KnownBlock, blocks_found
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata, revisions
-from tileharvest.tiles.block import bit_of, blocks_of
+from tileharvest.tiles.block import Block, bit_of, blocks_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Image, Validator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tileharvest.history.blocks import KnownBlock
-    from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.tiles.block import Block
-    from tileharvest.walk.walk import RememberedValidator
+from tileharvest.walk.walk import RememberedValidator
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)

@@ -1,7 +1,5 @@
 """The results of single tiles in SQL, for tests that read the tables as they are."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from tileharvest.history.schema import MASKS

@@ -1,18 +1,16 @@
 """A random history together with what is true of it, as plain dictionaries."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from tests.history.making import found, record
+from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
@@ -20,10 +18,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from tileharvest.history.database import History
-    from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import TileResult
 
 Opening = Callable[[str], AbstractContextManager["History"]]
 """Opens a new history in a database of the kind that is named, for as long as a block lasts."""

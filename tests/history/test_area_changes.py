@@ -1,10 +1,9 @@
 """The changes in a named area."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -16,9 +15,6 @@ from tileharvest.renderers.xyz import Xyz, mercator
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOP_DOWN = Layer(
     DAY_LAYER,

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import DAY, LATER, START, B, began, ended, found, record
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
+from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
@@ -15,9 +13,6 @@ from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from tileharvest.history.database import History
 
 
 def described(history: History, *layers: Layer) -> dict[str, int]:

@@ -1,12 +1,11 @@
 """Changes as they are read, and how SQLite answers: by going to the rows, never through a whole table."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -17,6 +16,7 @@ from tests.history.random_world import (
     LAYERS,
     MAP,
     ZOOMS,
+    Opening,
     World,
     any_area,
     any_day,
@@ -34,8 +34,8 @@ from tileharvest.history.costs import spent
 from tileharvest.history.database import History
 from tileharvest.history.events import certainty, events
 from tileharvest.history.harvest_row import Beginning
-from tileharvest.history.harvests import begin
-from tileharvest.history.outlines import map_outline
+from tileharvest.history.harvests import HarvestRecord, begin
+from tileharvest.history.outlines import LayerOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story, tile_versions
 from tileharvest.history.summaries import finished_at, is_unfinished, pasts
 from tileharvest.tiles.block import Block
@@ -43,13 +43,6 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import EVERYWHERE, Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.history.random_world import Opening
-    from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.history.outlines import LayerOutline
 
 BEFORE, AFTER = FIRST - timedelta(days=1), FIRST + timedelta(days=DAYS + 9)
 REPEATS = 40

@@ -1,9 +1,7 @@
 """Events as they are read, against what was recorded and what was published."""
 
-from __future__ import annotations
-
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from datetime import date, timedelta
 
 import pytest
 
@@ -12,16 +10,9 @@ from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
 from tileharvest.history import events as reading
 from tileharvest.history.database import History
 from tileharvest.history.events import certainty, events
-from tileharvest.history.outlines import map_outline
-from tileharvest.tiles.events import events_of
+from tileharvest.history.outlines import LayerOutline, map_outline
+from tileharvest.tiles.events import Changed, events_of
 from tileharvest.tiles.grid import Tile, TileRange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import date
-
-    from tileharvest.history.outlines import LayerOutline
-    from tileharvest.tiles.events import Changed
 
 THIRD = LATER + timedelta(days=3)
 A, B, C = Tile(0, 1, 1), Tile(0, 3, 1), Tile(0, 1, 3)

@@ -1,17 +1,17 @@
 """Days that are imported in any order, compared with harvests in the order of days."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import select
 
 from tests.history.making import DAY, LATER, A, B, D, began, empty, ended, found, image_of, record
 from tileharvest.errors import HistoryError
+from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.imported_day import (
@@ -39,11 +39,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tileharvest.history.database import History
 
 LAYERS = ("day", "night")
 NOW = datetime(2026, 1, 2, 3, tzinfo=UTC)

@@ -1,15 +1,12 @@
 """How histories are opened, what is refused, and what their transactions and columns promise."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, look_up, record
 from tileharvest.errors import HistoryError
@@ -20,9 +17,6 @@ from tileharvest.history.schema import (
 )
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from sqlalchemy import Connection
 
 
 def harvested(url: str) -> None:

@@ -1,13 +1,12 @@
-from __future__ import annotations
-
+from collections.abc import Iterator
 from datetime import date, timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, record
-from tests.history.random_world import LAYERS, MAP, ZOOMS, World, any_area, any_day, random_world
+from tests.history.random_world import LAYERS, MAP, ZOOMS, Opening, World, any_area, any_day, random_world
+from tileharvest.history.database import History
 from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
@@ -16,12 +15,6 @@ from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.history.random_world import Opening
-    from tileharvest.history.database import History
 
 AREA = TileRange(0, -7, 7, -7, 7)
 

@@ -1,9 +1,6 @@
 """What a harvest leaves for the walk of the next one: proofs, trust and change indexes."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -28,20 +25,17 @@ from tests.history.making import (
     skipping,
 )
 from tileharvest.history.change_indexes import stored_indexes
+from tileharvest.history.database import History
 from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.grid import Tile, unpacked
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import Step
+from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex, StoredIndex
 from tileharvest.walk.proof import Proof
-
-if TYPE_CHECKING:
-    from tileharvest.history.database import History
-    from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.tiles.results import TileResult
 
 THE_DAY_AFTER = "Sun, 14 Feb 2021 07:00:00 GMT"
 

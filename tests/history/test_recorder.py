@@ -1,9 +1,7 @@
 """What is recorded: block by block, once, and until the end of the harvest."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -22,17 +20,15 @@ from tests.history.making import (
 )
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.history.costs import NO_COST, Cost
+from tileharvest.history.database import History
 from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 from tileharvest.walk.walk import RememberedValidator
-
-if TYPE_CHECKING:
-    from tileharvest.history.database import History
-    from tileharvest.history.harvests import HarvestRecord
 
 # Strongest last, as the rule is written down; those of one line are equal.
 

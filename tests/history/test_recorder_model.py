@@ -1,10 +1,7 @@
 """Recording, compared step by step with the rules written down once more over plain dictionaries."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -23,10 +20,8 @@ from tileharvest.history.schema import changes
 from tileharvest.history.summaries import failed_tiles, harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from tileharvest.tiles.results import TileResult
-    from tileharvest.tiles.versions import Image
+from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.versions import Image
 
 TILES = [A, B, D, Tile(0, -1, -17)]
 WEAK_TO_STRONG = ["fail", "404", "ign", "nMod", "rep", "upd add gone"]

@@ -1,19 +1,18 @@
 """Logins, rights, and a server that goes away: cases that only a history on a server can meet."""
 
-from __future__ import annotations
-
 import socket
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from sqlalchemy import PoolProxiedConnection
 
 from tests.history.making import B, began, ended, found, look_up, record
-from tests.servers.postgresql import postgresql_server
+from tests.servers.postgresql import PostgresqlServer, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.connection import parse_address, place_of
@@ -23,13 +22,6 @@ from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.block import Block, bit_of
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sqlalchemy import PoolProxiedConnection
-
-    from tests.servers.postgresql import PostgresqlServer
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,12 @@
 """The small files of a site, as they were on each day, whatever the order in which days are recorded."""
 
-from __future__ import annotations
-
 from datetime import date
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.history.making import began, ended
+from tileharvest.history.database import History
 from tileharvest.history.site_files import (
     MOST_BYTES,
     SiteFile,
@@ -17,9 +15,6 @@ from tileharvest.history.site_files import (
     site_files_of,
 )
 from tileharvest.tiles.versions import Validator
-
-if TYPE_CHECKING:
-    from tileharvest.history.database import History
 
 FIRST, SECOND, THIRD = (date(2021, 2, day) for day in (1, 2, 3))
 ONE, OTHER = SiteFile(Validator('"1"'), b"one"), SiteFile(Validator(None, "today"), b"other")

@@ -1,15 +1,13 @@
 """Summaries: what is said of maps and harvests, past and under way, and what they have cost."""
 
-from __future__ import annotations
-
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
 from tests.history.making import DAY, END, LATER, LAYER, THIRD, A, B, C, began, ended, found, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.costs import NO_COST, Cost, CostMeter, spent
+from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.summaries import (
     HarvestSummary,
@@ -21,11 +19,6 @@ from tileharvest.history.summaries import (
     progress_of,
 )
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from tileharvest.history.database import History
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -14,21 +14,15 @@ from msgspec import structs
 from tests.history.making import LAYER, began, found, look_up, record
 from tests.walk.dated import dated
 from tileharvest.history.database import History
+from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.proofs import proofs
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, TileRange, unpacked
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import Step
+from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.proof import prove
+from tileharvest.walk.proof import Proof, prove
 from tileharvest.walk.walk import RememberedValidator
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from tileharvest.history.harvests import HarvestRecord
-    from tileharvest.tiles.results import TileResult
-    from tileharvest.walk.proof import Proof
 
 STEPS = 80
 

@@ -1,19 +1,19 @@
 """Several workers and threads that write at the same time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from tests.history.making import DAY, LATER, LAYER, START, began, ended, found, record
+from tests.servers.postgresql import PostgresqlServer
 from tileharvest.history.blocks import blocks_found
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import Batcher, History
@@ -24,14 +24,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from sqlalchemy import Connection
-
-    from tests.servers.postgresql import PostgresqlServer
-    from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.results import TileResult
 
 WORKERS = 3
 MAPS = 8

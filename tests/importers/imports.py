@@ -1,13 +1,12 @@
 """Imports in this process: what they tell, and what the history has afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from PIL import Image
@@ -15,21 +14,15 @@ from PIL import Image
 from tests.export.watching import Count
 from tests.servers.repositories import FastImport, moment_of
 from tileharvest.history.database import History
+from tileharvest.history.imported_day import DayRecord
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import story
 from tileharvest.importers.imported_map import SOURCE, ImportedMap, import_folder, import_git
 from tileharvest.importers.repository import Repository
 from tileharvest.maps.description import MapDescription, TileBounds
 from tileharvest.store.files import FileStore
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date
-    from pathlib import Path
-
-    from tileharvest.history.imported_day import DayRecord
-    from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.outcomes import Outcome
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 PLAIN = MapDescription(

@@ -4,18 +4,14 @@ It follows `crawl.py` and `util/update_history_DBConn.py` of xmoiduts/KedamaDiff
 ETag and its sha1 differ from the latest record's; where only the ETag differs the latest record gets it.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.rendering import Rendering
+from tests.end_to_end.rendering import Rendering
 
 _SCHEMA = """
     CREATE TABLE crawl_records(

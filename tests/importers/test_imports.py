@@ -1,12 +1,10 @@
 """Days of repositories and folders, imported into a history in this process."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import date
 from hashlib import sha1
+from pathlib import Path
 from shutil import copytree
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec.structs import replace
@@ -20,9 +18,6 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN_FILE = {"README.md": b"The map is elsewhere."}
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234\n" % 1

@@ -1,39 +1,33 @@
 """Archives of KedamaDiff, made from a real map by what its sources say, become the history of the map."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, days
+from tests.end_to_end.project import Project, RecordedVersion
+from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, Harvested, days
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.fuzz import assert_told, fuzzed
 from tests.importers.imports import Watched
 from tests.importers.kedamadiff_script import KedamaDiff
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.history.database import History
+from tileharvest.history.imported_day import DayRecord
 from tileharvest.history.outlines import map_outline
 from tileharvest.importers.kedamadiff import KedamaDiffArchive, import_kedamadiff, tile_of
 from tileharvest.maps.description import MapDescription
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, Zone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.end_to_end.project import Project, RecordedVersion
-    from tests.end_to_end.real_maps import Harvested
-    from tests.servers.nginx import Nginx
-    from tileharvest.history.imported_day import DayRecord
 
 NOW = datetime(2022, 1, 1, tzinfo=UTC)
 

@@ -1,14 +1,13 @@
 """Fetches by the real git from a slow host: what ends them, and what they leave."""
 
-from __future__ import annotations
-
 import random
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -19,9 +18,6 @@ from tests.servers.git_host import git_host
 from tileharvest.errors import SiteError
 from tileharvest.importers import repository as repository_module
 from tileharvest.importers.repository import Repository
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATIENCE: Final = 240.0
 """The most seconds to wait. It takes one or two."""

@@ -1,17 +1,12 @@
 """The owner's file of named areas."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.named_areas import LONGEST_NAME, NamedArea, add_area, load_areas, remove_area
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASE = NamedArea(name="my base", layer="day", corners=((80, -400), (240, -200)))
 FARM = NamedArea(name='农场 "two"', layer="day", corners=((0.5, 1), (-3, 4)))

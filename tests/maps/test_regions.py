@@ -1,17 +1,12 @@
 """Regions of canvases and of plain tiles, as people say them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.maps.maps_file import add_map, load_maps
 from tileharvest.tiles.grid import Tile, TileRange
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WPLACE = 'url = "https://backend.wplace.live/files/s0/tiles/{x}/{y}.png"'
 OTHER = 'url = "https://h/{x}/{y}.png"\ncanvas = {tiles = [40, 20], tile = 1000}'

@@ -1,9 +1,8 @@
 """The values of maps.toml as people write them: sizes, budgets, intervals, times, rates and quiet hours."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from datetime import UTC, datetime, time, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -11,9 +10,6 @@ import pytest
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.rates import NO_DELAY, Delay, parse_rate
 from tileharvest.maps.times import Interval, QuietHours, is_whole_day, parse_time, quiet_until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 BERLIN = ZoneInfo("Europe/Berlin")
 READ: dict[Callable[[Any], object], dict[Any, object]] = {

@@ -1,16 +1,16 @@
 """Harvests and loops for tests of what runs around them."""
 
-from __future__ import annotations
-
 import asyncio
 import selectors
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import sha1
 from io import BytesIO
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from PIL import Image as Pillow
 
@@ -28,10 +28,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
 NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)

@@ -1,9 +1,9 @@
 """What becomes of the answers to a block. The rules themselves are tested with `verdict.py`."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy import Request
@@ -25,6 +25,7 @@ from tests.middlewares.making import (
     remember,
     unopened,
 )
+from tileharvest.harvest.harvest import Harvest
 from tileharvest.middlewares.diff import DiffMiddleware
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, BlockResult
 from tileharvest.tiles.block import bit_of, blocks_of, mask_of
@@ -33,12 +34,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import LATE, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tileharvest.harvest.harvest import Harvest
 
 KNOWN, NEW = Tile(0, 1, -1), Tile(0, 3, -1)
 """Neighbours of one block; only the first is known."""

@@ -1,7 +1,5 @@
 """How far a harvest is, in numbers and in words."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Final
 

@@ -1,24 +1,17 @@
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Any
 
 import pytest
 
-from tests.notices.receiver import receiver
-from tests.viewer.building import MAP
+from tests.notices.receiver import Posted, Receiver, receiver
+from tests.viewer.building import MAP, World
+from tileharvest.errors import TileHarvestError
 from tileharvest.history.database import History
 from tileharvest.notices.delivery import Target, Wishes
 from tileharvest.notices.message import Report
 from tileharvest.notices.notice import send_notice
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import date
-
-    from tests.notices.receiver import Posted, Receiver
-    from tests.viewer.building import World
-    from tileharvest.errors import TileHarvestError
 
 
 @pytest.fixture

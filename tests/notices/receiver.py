@@ -1,20 +1,16 @@
 """Somebody who gets notices: what Apprise's `json://` posts to."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from PIL import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)

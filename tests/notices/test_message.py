@@ -1,14 +1,13 @@
 """What is said of a harvest, when, to whom, and what of an address may be seen."""
 
-from __future__ import annotations
-
 import io
 import logging
 import socket
 import threading
 from base64 import b64encode
+from collections.abc import Iterator
 from datetime import date
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -16,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
+from tests.notices.receiver import Receiver
 from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
@@ -30,12 +30,6 @@ from tileharvest.notices.message import Message, Report, compose, is_wanted
 from tileharvest.notices.notice import ChangedPlace
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.notices.receiver import Receiver
 
 DAY = date(2026, 11, 21)
 FOUND = {Outcome.IGNORED: 1035, Outcome.UPDATED: 12, Outcome.GONE: 5, Outcome.NOTHING: 13}

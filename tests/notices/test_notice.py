@@ -1,17 +1,19 @@
 """Where a map has changed, and the notices of areas: when there is one, and what it says."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from datetime import timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 
+from tests.notices.receiver import Posted
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -31,20 +33,12 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.notices.delivery import wishes_for
-from tileharvest.notices.notice import changed_places, covering, view_around
+from tileharvest.notices.notice import ChangedPlace, changed_places, covering, view_around
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
-
-    from tests.notices.receiver import Posted
-    from tileharvest.notices.notice import ChangedPlace
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
 

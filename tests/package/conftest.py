@@ -1,20 +1,15 @@
 """The wheel of this checkout, installed beside the dependencies of some Python."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.package.installed import OWN, ROOT, SUPPORTED, Installed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture(scope="session")

@@ -1,24 +1,18 @@
 """The example project of docs/scheduler.md, run by the installed wheel, far from the checkout."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.package.installed import ROOT, Installed
-from tests.servers.nginx import nginx
+from tests.servers.nginx import Nginx, nginx
 from tileharvest.renderers.registry import RENDERERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
 
 EXAMPLE: Final = ROOT / "examples" / "quotes"
 PAGES: Final = 6

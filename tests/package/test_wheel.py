@@ -1,13 +1,12 @@
 """The wheel: what is in it, and that it is a whole program in any folder."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.request
 import zipfile
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -18,9 +17,6 @@ from tileharvest.demo.forms import FORMS
 from tileharvest.demo.publication import publish
 from tileharvest.demo.pyramid import changes
 from tileharvest.renderers.registry import RENDERERS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY: Final = date(2026, 11, 18)
 

@@ -1,19 +1,15 @@
 """Bands of a mosaic, beside the same picture put together by Pillow as a whole."""
 
-from __future__ import annotations
-
 import random
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from PIL import Image
 
 from tileharvest.pictures.bands import PixelBox, bands
 from tileharvest.tiles.grid import Tile, TileRange
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SIZE: Final = (12, 8)
 AREA: Final = TileRange(-1, -6, 6, -10, 2)

@@ -1,13 +1,12 @@
 """The story of some pixels: told where they change, and not where only bytes or other pixels do."""
 
-from __future__ import annotations
-
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from PIL import Image, ImageDraw
@@ -21,10 +20,6 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 DAY = date(2021, 2, 13)
 SIZE = 64

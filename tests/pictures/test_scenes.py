@@ -1,11 +1,10 @@
 """Pictures of some ground and of a change, against the tiles that lie there."""
 
-from __future__ import annotations
-
 import io
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -23,10 +22,6 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 A, B = Tile(0, 1, 1), Tile(0, 3, 1)
 LOOKED_AT = Tile(0, 7, 5)

@@ -1,13 +1,8 @@
 """Locks of a folder: each is held once, and ends with its holder."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tileharvest.politeness.lock import Lock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_lock_is_held_once_until_it_is_dropped(tmp_path: Path) -> None:

@@ -1,13 +1,12 @@
 """The throttle of one map, on a clock that jumps, beside others that share its state in memory."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from inspect import Signature, signature
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -20,9 +19,6 @@ from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.waits import HoldReason
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
 
 HOST: Final = "map.example.net"
 BEGIN: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)

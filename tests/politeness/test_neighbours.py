@@ -1,7 +1,5 @@
 """Where a site may send us."""
 
-from __future__ import annotations
-
 import pytest
 
 from tileharvest.politeness.neighbours import refused_network

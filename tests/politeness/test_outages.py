@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tileharvest.politeness.outages import MOST_REFUSALS, HostHealth, OutageLimits, no_answer_in_words

@@ -1,22 +1,16 @@
 """A site in a dict: what is asked of it, and what is not."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.politeness.probe import ForbiddenError, probe_politely, rule_against
+from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
-from tileharvest.renderers.site import Fetched
-
-if TYPE_CHECKING:
-    from tileharvest.politeness.robots import Robots
-    from tileharvest.renderers.site import Site
+from tileharvest.renderers.site import Fetched, Site
 
 SITE, TILES = "http://map.example.net", "http://tiles.example.net"
 MAP = MapDescription(name="mine", url=f"{SITE}/world/")

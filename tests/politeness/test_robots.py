@@ -1,16 +1,12 @@
 """What a site's robots.txt says to us. The rules are those of RFC 9309."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import pytest
 
 from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
 from tileharvest.politeness.robots import Robots, origin_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 SITE: Final = "http://map.example.net"
 

@@ -1,7 +1,5 @@
 """What is owed to a map's owner by day and by night, and by what ends a harvest before its time."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Final
 

@@ -1,8 +1,7 @@
 """What is owed to a map's owner: by the command line, the map's entry and the settings."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from scrapy.settings import Settings
@@ -12,12 +11,8 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import NO_DELAY, Delay
 from tileharvest.maps.settings import described_map
 from tileharvest.maps.times import QuietHours
+from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.settings import rules_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.politeness.rules import Rules
 
 OTHER: Final = '[n]\nurl = "http://maps.example.net/n/"\n'
 """Another map of the host."""

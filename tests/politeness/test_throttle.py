@@ -1,7 +1,5 @@
 """The pure rules: which starts are reserved, and how places are divided."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Final
 

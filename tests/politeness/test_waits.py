@@ -1,7 +1,5 @@
 """When a person is told that something is waited for, and until when."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 
 import pytest

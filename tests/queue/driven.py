@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from typing import Any, Self
 
 import pytest
 
-from tileharvest.queue.port import End, Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from contextlib import AbstractContextManager
-
-    from tileharvest.queue.port import Counts, Exchanged, Failure, Lease, RequestQueue
+from tileharvest.queue.port import Counts, End, Entry, Exchanged, Failure, Lease, RequestQueue
 
 DAY = "2026-11-20"
 NEXT_DAY = "2026-11-21"

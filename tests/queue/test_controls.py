@@ -1,9 +1,7 @@
 """What a person orders is kept in the queue, and understood by all who look."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
@@ -14,9 +12,6 @@ from tileharvest.maps.rates import Delay
 from tileharvest.queue.controls import Controls, controls_of, pause, resume, set_rate
 from tileharvest.queue.settings import controls_for, controls_for_all, open_beside
 from tileharvest.queue.sqlite.queue import SqliteQueue
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 async def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> None:

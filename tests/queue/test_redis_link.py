@@ -1,7 +1,5 @@
 """Connections to Redis: the settings mean what they mean to scrapy-redis, and nobody hears a password."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

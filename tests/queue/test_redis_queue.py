@@ -1,24 +1,18 @@
 """What is particular to a queue in Redis: its workers come, go, freeze and are killed; so does its server."""
 
-from __future__ import annotations
-
 import asyncio
 import time
+from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.queue.driven import DAY, Driven, entry
-from tests.servers.redis import queue_on, redis_server
+from tests.servers.redis import RedisServer, queue_on, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import End
 from tileharvest.queue.redis.queue import prefix_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.servers.redis import RedisServer
 
 NAMES = count()
 

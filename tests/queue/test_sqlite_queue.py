@@ -1,21 +1,16 @@
 """What is particular to a queue in a file: its worker, its filter, its file."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.queue.driven import Driven, entry
 from tileharvest.errors import ExitStatus, QueueError
 from tileharvest.queue.sqlite.queue import SqliteQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 AFRESH = "start afresh with --fresh, or a spider with -a fresh=1"
 

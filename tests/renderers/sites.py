@@ -1,23 +1,17 @@
 """Published sites of the shared maps, asked as a probe asks: files of a folder, without a server."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from tests.servers import minedmap
 from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.renderers.site import Fetched
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from tileharvest.renderers.site import Site
+from tileharvest.renderers.site import Fetched, Site
 
 PAGE: Final = "https://map.example.net/world/"
 

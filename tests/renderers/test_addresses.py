@@ -1,8 +1,6 @@
 """The addresses of each renderer's tiles, as its own page or server writes them, and other addresses."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -11,9 +9,7 @@ from tileharvest.maps.template import Template
 from tileharvest.renderers import bluemap, dynmap, unmined
 from tileharvest.renderers.addresses import QuadtreeAddresses, TemplateAddresses
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from tileharvest.tiles.layers import Addresses
+from tileharvest.tiles.layers import Addresses
 
 FOLDER: Final = f"{PAGE}tiles/world"
 

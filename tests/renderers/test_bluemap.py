@@ -1,22 +1,17 @@
 """BlueMap's settings as found on a real site, and where its own page looks for tiles and blocks."""
 
-from __future__ import annotations
-
 import json
 from math import floor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.renderers.sites import PAGE, PublishedSite, WrittenSite, of_map
 from tileharvest.renderers.bluemap import LEFT_ALONE
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.tiles.layers import Layer
 
 FOLDER = f"{PAGE}maps/world"
 

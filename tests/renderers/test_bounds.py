@@ -1,20 +1,16 @@
 # ruff: noqa: E501 - the files of sites
 """Configurations that no renderer has written: each is refused in one line, and the other layers are kept."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from tests.renderers.sites import PAGE, WrittenSite
 from tileharvest.errors import SiteError, printable
 from tileharvest.renderers.registry import RENDERERS
-
-if TYPE_CHECKING:
-    from tileharvest.renderers.site import Site
+from tileharvest.renderers.site import Site
 
 DEPTH: Final = ("-1", "33", "64", "100000", "1000000000", "1e30", "1" + "0" * 30, '"x"', "null")
 SIDE: Final = ("0", "-1", "16385", "9223372036854775808", "1e999")

@@ -1,12 +1,10 @@
 """Change indexes of published maps: what each tells from version to version, against what had changed."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,12 +12,8 @@ from tests.renderers.sites import PAGE, PublishedSite, of_map
 from tests.servers.published import truth
 from tileharvest.renderers.overviewer import parse_config
 from tileharvest.renderers.registry import with_indexes
+from tileharvest.renderers.site import Site
 from tileharvest.walk.change_index import ChangedGround
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.renderers.site import Site
 
 
 def read(site: PublishedSite, renderer: str) -> Site:

@@ -1,10 +1,9 @@
 """Dynmap's configurations as found on real sites, where its page draws blocks, and its servers' answers."""
 
-from __future__ import annotations
-
 import json
 from math import floor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +13,8 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.dynmap import parse_config
 from tileharvest.renderers.site import site_of
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.tiles.layers import Layer
 
 TILES = f"{PAGE}tiles/"
 URL = f"{PAGE}up/configuration"

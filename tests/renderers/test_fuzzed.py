@@ -1,7 +1,5 @@
 """Files that nobody would think of: a probe of them ends with layers, or in one clear line."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from typing import Any

@@ -1,19 +1,14 @@
 """Mapcrafter's configurations as found on real sites, and where its own page draws blocks."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.renderers.sites import PAGE
 from tileharvest.renderers.mapcrafter import parse_config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.layers import Layer
 
 CONFIG = f"{PAGE}config.js"
 

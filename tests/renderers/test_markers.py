@@ -1,7 +1,5 @@
 """Land far from the rest: endless layers are also searched from a site's markers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,10 +1,8 @@
 """The port of renderers, over maps that they have drawn. The guide's example is tried as well."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,14 +12,10 @@ from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer
 
 MOST_ASKED = 6
 """The most small files that a probe may read."""

@@ -1,11 +1,10 @@
 """Maps of squaremap and Pl3xMap: their settings, where blocks lie, and where a search begins."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from math import floor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +16,6 @@ from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Fetched, UnrecognisedError
 from tileharvest.tiles.grid import Tile
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SETTINGS = "tiles/settings.json"
 WORLD = '{"zoom": {"max": 3, "maxOut": 3}}'

@@ -1,10 +1,8 @@
 """Renderers of other packages, as pip installs them."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +13,6 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, installed, probe
 from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.unmined import PROPERTIES_FILE, REGIONS_FILE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROOT = EXAMPLE.parents[1]
 

@@ -1,7 +1,5 @@
 """What the servers that renderers bring answer for a missing tile, and what else they say."""
 
-from __future__ import annotations
-
 import io
 from typing import Final
 

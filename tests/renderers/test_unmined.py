@@ -1,8 +1,7 @@
 """uNmINeD's files as its own exports write them, and where its own page looks for tiles."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +11,8 @@ from tileharvest.errors import SiteError
 from tileharvest.renderers.site import Fetched
 from tileharvest.renderers.unmined import parse_regions
 from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.layers import Layer
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-
-    from tileharvest.tiles.layers import Layer
 
 URL = f"{PAGE}unmined.map.regions.js"
 

@@ -1,11 +1,9 @@
 """Plain tiles: what a template and a TileJSON say, what is refused, and where places of the earth lie."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from math import atan, cos, degrees, floor, log, pi, radians, sinh, tan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,14 +12,11 @@ from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.maps.description import MapDescription, TileBounds
 from tileharvest.maps.regions import Canvas, bounds_at
 from tileharvest.renderers.registry import probe
-from tileharvest.renderers.site import Fetched
+from tileharvest.renderers.site import Fetched, Site
 from tileharvest.renderers.xyz import mercator
 from tileharvest.tiles.grid import Tile, TileRange, Zone
+from tileharvest.tiles.layers import Layer
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from tileharvest.renderers.site import Site
-    from tileharvest.tiles.layers import Layer
 
 TEMPLATE = "https://tiles.example.net/snow/{z}/{x}/{y}.png"
 TILE_JSON = "https://tiles.example.net/services/snow/tiles.json"

@@ -5,22 +5,18 @@ Its argument is the name of a file with a JSON list of runs: `spider`, the name 
 `scrapy crawl` would end with a status that is not 0; `stats`; and `log`, a list of [level, message].
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
+from scrapy.settings import Settings
 from scrapy.utils.project import get_project_settings
 
 from tests.scheduler import stub_spiders
-
-if TYPE_CHECKING:
-    from scrapy.settings import Settings
 
 
 class Lines(logging.Handler):

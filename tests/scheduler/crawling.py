@@ -1,26 +1,20 @@
 """Crawls by stub spiders for tests: in processes of their own, over pages from a real nginx."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from tests.end_to_end.forking import ROOT, Forked
+from tests.servers.nginx import Nginx
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import Entry
+from tileharvest.queue.port import Counts, Entry, Failure
 from tileharvest.queue.sqlite.queue import SqliteQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
-    from tileharvest.queue.port import Counts, Failure
 
 STUBS: Final[dict[str, Any]] = {
     "ITEM_PIPELINES": {"tests.scheduler.stub_spiders.RefusingPipeline": 1},

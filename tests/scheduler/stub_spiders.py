@@ -1,33 +1,28 @@
 """Spiders that harvest nothing: what they ask for is told by their arguments, or by the pages they get."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
 import time
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from tileharvest.errors import BudgetError, QueueError
 from tileharvest.queue.segments import Segment
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.scheduler import scheduler_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from datetime import datetime
-
-    from scrapy.crawler import Crawler
-    from scrapy.http import Response
-    from twisted.python.failure import Failure
 
 
 class StubSpider(Spider):

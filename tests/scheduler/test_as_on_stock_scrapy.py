@@ -1,27 +1,22 @@
 """What a spider of any project may expect of a scheduler, in real crawls by stub spiders."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.end_to_end.forking import ROOT
 from tests.scheduler.crawling import Crawls, run
+from tests.servers.nginx import Nginx
 from tests.servers.redis import redis_server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """How a crawl ends: once, for the first failure, and with what that means for the spider's close."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

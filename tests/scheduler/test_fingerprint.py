@@ -1,7 +1,5 @@
 """Two requests are the same although a cache buster in their address differs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Scrapy's requests as bytes and back: by classes and callbacks of the spider's own."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

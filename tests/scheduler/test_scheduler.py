@@ -1,23 +1,18 @@
 """The scheduler in real crawls by stub spiders: seen by nginx's log and by what the queue keeps."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.scheduler.crawling import Crawls, order, run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx
 
 
 @pytest.fixture

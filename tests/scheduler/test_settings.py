@@ -1,11 +1,10 @@
 """Where requests wait, as the settings and the spider say, and beside whom a worker must not work."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy.crawler import Crawler
@@ -19,9 +18,6 @@ from tileharvest.queue.port import Worker
 from tileharvest.queue.settings import QueueKind, queue_kind
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.settings import arguments_of, queue_for, queue_name, refuse_company, without_effect
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'

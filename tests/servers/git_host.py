@@ -1,21 +1,15 @@
 """A host of git repositories: `git http-backend` behind nginx, as git's own manual sets it up."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.nginx import Nginx
+from tests.servers.nginx import Nginx, nginx
 
 _BACKEND: Final = "git-http-backend"
 _PASSED: Final = """

@@ -4,8 +4,6 @@ squaremap's tiles have 512 pixels and 512 blocks, counted from the world's origi
 published version of a map of squaremap is laid out here as MinedMap would have written it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -13,12 +11,10 @@ import tomllib
 from importlib import invalidate_caches
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from tileharvest.renderers.port import Renderer
+from tileharvest.renderers.port import Renderer
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "minedmap"
 PAGE: Final = '<script src="MinedMap.js"></script>'

@@ -6,21 +6,17 @@
 It runs in a thread, which has an event loop of its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from aiohttp import web
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-    from pathlib import Path
 
 _PATIENCE: Final = 120.0
 """Seconds in which the loop must do what it is asked. It needs some milliseconds."""
@@ -77,8 +73,7 @@ class Exchange:
         return await self.send(self.proper)
 
 
-if TYPE_CHECKING:
-    Rule = Callable[[Exchange], Awaitable[web.StreamResponse]]
+Rule = Callable[[Exchange], Awaitable[web.StreamResponse]]
 
 
 @dataclass(slots=True)

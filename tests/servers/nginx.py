@@ -9,15 +9,13 @@ import shutil
 import signal
 import socket
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.servers.program import PATIENCE, Program
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
 """A directive for `location`: HEAD is refused. `limit_except GET` will not do: it lets HEAD pass, too."""

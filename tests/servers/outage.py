@@ -1,17 +1,12 @@
 """An outage: a host that goes down and, perhaps, comes back, as its visitors see it."""
 
-from __future__ import annotations
-
 import time
 from math import inf
-from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from tests.servers.misbehaving import Exchange
+from tests.servers.misbehaving import Exchange
 
 
 class Outage:

@@ -1,15 +1,11 @@
 """A shared map of Overviewer as plain tiles: the same images at the same times, by zoom, column and row."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from tests.servers.published import published
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAME: Final = "antworld"
 """The shared map that is laid out anew."""

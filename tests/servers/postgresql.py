@@ -1,25 +1,21 @@
 """A real PostgreSQL in a folder of its own. It ends with the tests, whatever becomes of them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
 from tests.servers.program import Program, free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 USER: Final = "tileharvest"
 """A user that may do everything, and needs no password on the socket."""

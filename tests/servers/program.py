@@ -1,18 +1,14 @@
 """Servers that are programs in a folder of their own: how they are awaited and ended, and free ports."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 PATIENCE: Final = 120.0
 """Seconds in which a program must start or stop, or do what is awaited. It needs a second or two."""

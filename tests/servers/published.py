@@ -1,15 +1,11 @@
 """The shared real maps as folders that web servers serve, and the known changes between their versions."""
 
-from __future__ import annotations
-
 import runpy
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,17 @@
 """A real Redis in a folder of its own. It ends with the test, whatever becomes of that."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import redis
 
 from tests.servers.program import Program, free_port
 from tileharvest.queue.redis.queue import RedisQueue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
 """Options with which every write is on the disk before it is answered."""

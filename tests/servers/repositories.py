@@ -1,17 +1,12 @@
 """Git repositories of published maps: each version is a commit of its day."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
 
 _CONFIGURATION = """
 [uploadpack]

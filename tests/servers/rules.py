@@ -1,20 +1,15 @@
 """The rules by which a `misbehaving` server misbehaves: each answers one exchange in its own way."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct
 import zlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aiohttp import web
 
-from tests.servers.misbehaving import Answer
-
-if TYPE_CHECKING:
-    from tests.servers.misbehaving import Exchange, Rule
+from tests.servers.misbehaving import Answer, Exchange, Rule
 
 ERROR_PAGE: Final = b"<!DOCTYPE html><html><head><title>Not Found</title></head><body>Sorry!</body></html>"
 LFS_POINTER: Final = (

@@ -3,28 +3,22 @@
 It never checks checksums, as Amazon does, and it checks credentials only when it is told to.
 """
 
-from __future__ import annotations
-
 import http.client
 import logging
 import os
 import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.message import Message
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+import pytest
 from aiohttp import ClientSession, web
 
+from tests.servers.misbehaving import Exchange, Rule
 from tests.servers.program import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from email.message import Message
-
-    import pytest
-
-    from tests.servers.misbehaving import Exchange, Rule
 
 KEY_ID: Final = "AKIAEXAMPLEOFTESTS"
 SECRET: Final = "hush/a+secret"

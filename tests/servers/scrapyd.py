@@ -3,8 +3,6 @@
 Its Python has the requirements, but not the project itself: jobs run the code of the egg.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -13,17 +11,15 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from tests.servers.program import PATIENCE, Program, free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 PROJECT: Final = "tileharvest"
 USER: Final = "deploy"

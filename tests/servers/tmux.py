@@ -1,18 +1,14 @@
 """A terminal whose screen can be read as a person would see it: a pane of tmux."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+from pathlib import Path
+from typing import Final
 
 _PATIENCE: Final = 120.0
 """Seconds in which the screen must show what is awaited."""

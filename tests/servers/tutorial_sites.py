@@ -1,12 +1,8 @@
 """Small sites such as Scrapy's tutorial crawls: quotes with authors, tags and a login, and books."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 QUOTES: Final = 160
 PER_PAGE: Final = 4

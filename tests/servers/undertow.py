@@ -16,19 +16,12 @@ commit 4740bd2, and of `core/src/main/java/net/pl3x/map/core/httpd/HttpdServer.j
   Undertow's `ResourceHandler.java`).
 """
 
-from __future__ import annotations
-
 from email.utils import formatdate
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.servers.misbehaving import Answer
+from aiohttp import web
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from aiohttp import web
-
-    from tests.servers.misbehaving import Exchange, Rule
+from tests.servers.misbehaving import Answer, Exchange, Rule
 
 
 def undertow(folder: Path) -> Rule:

@@ -1,12 +1,11 @@
 """Blocks, over real connections: which tiles start, when a block ends, and what is left of it."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, date
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 from scrapy import Request, Spider
@@ -33,9 +32,6 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import Walk
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 LAYER: Final = "day"
 MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"

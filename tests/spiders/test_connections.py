@@ -1,17 +1,12 @@
 """The connections that all crawls of a process share."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pycurl
 
 from tileharvest.spiders.connections import Connections, connections
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
 

@@ -1,7 +1,5 @@
 """The download handler, over real connections: what it promises of any answer."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket
@@ -9,8 +7,10 @@ import ssl
 import struct
 import subprocess
 import tracemalloc
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from scrapy import Request, Spider
@@ -23,16 +23,11 @@ from scrapy.exceptions import (
     IgnoreRequest,
     ResponseDataLossError,
 )
+from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from tileharvest.spiders.blocks import ATTEMPT
 from tileharvest.spiders.download import TileDownloadHandler
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from scrapy.http import Response
 
 _PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
 _SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "second"\r\nContent-Length: 0\r\n\r\n'

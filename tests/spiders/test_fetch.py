@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
+from scrapy import Request
 from scrapy.http import Response
 from scrapy.settings import Settings
 
@@ -17,19 +19,11 @@ from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import probe as probe_as_named
 from tileharvest.renderers.registry import with_indexes
-from tileharvest.renderers.site import Fetched, Site
+from tileharvest.renderers.site import Fetch, Fetched, Site
 from tileharvest.spiders import fetch as fetches
 from tileharvest.spiders.download import ALLOWED_NETWORKS
 from tileharvest.spiders.fetch import probe_as_before
 from tileharvest.tiles.versions import Validator
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from scrapy import Request
-
-    from tileharvest.politeness.probe import Probe
-    from tileharvest.renderers.site import Fetch
 
 PAGE: Final = "https://map.example.net/"
 NEW, OLD = "new.js", "old.html"
@@ -57,7 +51,7 @@ class Served:
         return self.probed_by(probe, description, known, is_relied_on=False).notes[0]
 
     def probed_by(
-        self, probe: Probe, description: MapDescription, known: dict[str, SiteFile], *, is_relied_on: bool
+        self, probe: Any, description: MapDescription, known: dict[str, SiteFile], *, is_relied_on: bool
     ) -> Site:
         """What the site says; with the change indexes that it has."""
         by_url = {f"{PAGE}{name}": file for name, file in known.items()}

@@ -1,17 +1,12 @@
 """The lines of the log, whatever a site has written into them."""
 
-from __future__ import annotations
-
 import logging
+from collections.abc import Iterator
 from contextvars import copy_context
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tileharvest.spiders.log import WHOSE, make_printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NASTY = "\x1b[2Jgnp.\u202e\nERROR: forged"
 SHOWN = "\\x1b[2Jgnp.\\u202e\\nERROR: forged"

@@ -1,18 +1,14 @@
 """What the spiders of tiles have of Scrapy, and what a project may say to it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from scrapy import Spider
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 
 from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
-
-if TYPE_CHECKING:
-    from scrapy import Spider
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"

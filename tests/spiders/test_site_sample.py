@@ -1,15 +1,14 @@
 """The asking for a sample, of sites whose size is counted here."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 from hashlib import sha1
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from PIL import Image
+from scrapy import Request
 from scrapy.http import Response
 
 from tests.harvest.test_sample import Pyramid, island
@@ -18,9 +17,6 @@ from tileharvest.politeness.rules import Rules
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import Pyramid as Form
-
-if TYPE_CHECKING:
-    from scrapy import Request
 
 LOOKED = 3
 """Requests that the look at the site has taken."""

@@ -1,9 +1,8 @@
 """What a crawl's throttle hears of the crawl."""
 
-from __future__ import annotations
-
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from scrapy import Spider
@@ -15,9 +14,6 @@ from tileharvest.politeness.rules import Rules
 from tileharvest.queue.controls import Controls
 from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.spiders.throttle import CrawlThrottle
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def throttle_of(folder: Path, *, is_busy: bool = True, is_crawling: bool = True) -> CrawlThrottle:

@@ -1,7 +1,5 @@
 """The store of plain files, and the cache on disk."""
 
-from __future__ import annotations
-
 import os
 import resource
 import time

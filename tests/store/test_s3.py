@@ -1,29 +1,22 @@
 """The store on S3: what it keeps, and one line without secrets for all that goes wrong."""
 
-from __future__ import annotations
-
 import traceback
+from collections.abc import Callable
 from datetime import timedelta
 from hashlib import sha1
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 
 from tests.servers import rules
-from tests.servers.misbehaving import Answer, Exchange
+from tests.servers.misbehaving import Answer, Exchange, Misbehaving, Rule
 from tests.servers.s3 import KEY_ID, S3, SECRET, forwarded
 from tileharvest.errors import StoreError
 from tileharvest.store.port import MissingImageError
 from tileharvest.store.s3 import RETRIES, S3Store
 from tileharvest.tiles.versions import Image
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from aiohttp import web
-
-    from tests.servers.misbehaving import Misbehaving, Rule
 
 BODY = b"\x89PNG sea"
 IMAGE = Image(sha1(BODY).hexdigest(), "png", len(BODY))

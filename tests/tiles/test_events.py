@@ -1,7 +1,5 @@
 """Events: what lies together in space and time, and stays what it is when days are added."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """The grid against the known values of a real map, exhaustion of small depths, and the law of growth."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,10 +1,8 @@
 """Rectangles of the grid, against the tiles that they are made of."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from itertools import product
 from math import floor
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,9 +11,6 @@ from hypothesis import strategies as st
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import ON_GRID, Ground, Places, Projection, shows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CENTRES = st.integers(-200, 200).map(lambda number: 2 * number + 1)
 ABOVE = Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))

@@ -1,7 +1,5 @@
 """What a layer can be, and which tiles it can have, whatever the renderer."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Results refuse parts that do not belong together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The outcome table, row by row."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from datetime import UTC, date, datetime, timedelta

@@ -14,8 +14,6 @@ again. A round that fails leaves its folder.
 The command needs the real maps in `../shared/maps`, or in the folder that `TILEHARVEST_SHARED_MAPS` names.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random
@@ -24,16 +22,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.torture.rounds import Torture
 from tests.torture.stages import STAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _MAPS: Final = Path(os.environ.get("TILEHARVEST_SHARED_MAPS", Path(__file__).parents[3] / "shared" / "maps"))
 

@@ -1,34 +1,36 @@
 """Rounds: harvests with disturbances that a seed draws, and the comparison of what they leave."""
 
-from __future__ import annotations
-
 import errno
 import sqlite3
 import time
 from collections import Counter
-from contextlib import closing
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from random import Random
+from typing import Final, NamedTuple
 
 from tests.crash.soundness import assert_sound
 from tests.end_to_end.clock import Clock
 from tests.end_to_end.project import answered
 from tests.faults.faults import Fault, environment
-from tests.fleet.workers import await_until
+from tests.fleet.workers import Worker, await_until
 from tests.servers.nginx import nginx
 from tests.servers.postgresql import postgresql_server
 from tests.servers.redis import AOF, redis_server
-from tests.torture.stages import DAY, DAY_AFTER, DAY_BEFORE, STAGES, Undisturbed, Workplace, publish
+from tests.torture.stages import (
+    DAY,
+    DAY_AFTER,
+    DAY_BEFORE,
+    STAGES,
+    Left,
+    Stage,
+    Undisturbed,
+    Workplace,
+    publish,
+)
 from tests.torture.whole_history import differences
 from tileharvest.history.schema import MASKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from contextlib import ExitStack
-    from pathlib import Path
-    from random import Random
-
-    from tests.fleet.workers import Worker
-    from tests.torture.stages import Left, Stage
 
 LEASE: Final = 3
 """The seconds of a lease in a fleet. After so long others get the requests of a killed worker."""

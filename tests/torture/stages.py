@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from tests.crash.soundness import images
 from tests.end_to_end.pruned_stage import RARELY
-from tests.fleet.workers import Fleet
+from tests.fleet.workers import Fleet, Worker
+from tests.servers.nginx import Nginx
+from tests.servers.postgresql import PostgresqlServer
 from tests.servers.published import published
-from tests.torture.whole_history import whole_history
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.fleet.workers import Worker
-    from tests.servers.nginx import Nginx
-    from tests.servers.postgresql import PostgresqlServer
-    from tests.servers.redis import RedisServer
-    from tests.torture.whole_history import Rows
+from tests.servers.redis import RedisServer
+from tests.torture.whole_history import Rows, whole_history
 
 DAY_BEFORE: Final = "2024-05-01"
 DAY: Final = "2024-05-02"

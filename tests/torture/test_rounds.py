@@ -4,22 +4,16 @@ These are rounds of `make torture` with kills alone. One process is killed, or t
 PostgreSQL are.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.torture.rounds import Torture
-from tests.torture.stages import STAGES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.torture.stages import Stage
+from tests.torture.stages import STAGES, Stage
 
 _EACH_TIME: Final = [
     ("first, by HEAD", False),

@@ -1,17 +1,11 @@
 """Reads all rows of a history, with names instead of ids, and compares two histories."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-from sqlalchemy import create_engine, select
+from sqlalchemy import Table, create_engine, select
 
 from tileharvest.history.schema import TILE, metadata
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from sqlalchemy import Table
 
 _NAMED_BY: Final = {
     "maps": ("name",),

@@ -1,30 +1,25 @@
 """A viewer that runs, and a client that says exactly what it is told to."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json
 import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPMessage
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import uvloop
 from scrapy.settings import Settings
 
+from tests.viewer.building import World
 from tileharvest.commands.serve import viewer_of
+from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.viewer.application import Application
 from tileharvest.viewer.server import listening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.viewer.building import World
-    from tileharvest.tiles.grid import Tile, TileRange
-    from tileharvest.viewer.application import Application
 
 HOST = "127.0.0.1"
 

@@ -1,16 +1,12 @@
 """Pictures put together in plain Python, pixel by pixel: what composed ones are compared with."""
 
-from __future__ import annotations
-
 import io
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 from PIL import Image as Pillow
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile
 
 Pixels: TypeAlias = "list[list[tuple[float, float, float, float]]]"
 """Rows of red, green and blue, each times the opacity, and the opacity; all from 0 to 255."""

@@ -1,12 +1,12 @@
 """A history and a store for the viewer, and what must be seen in them."""
 
-from __future__ import annotations
-
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from hashlib import sha1
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from PIL import Image as Pillow
 
@@ -24,10 +24,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FIRST: Final = date(2021, 2, 13)
 SECOND: Final = date(2021, 2, 16)

@@ -1,18 +1,13 @@
-from __future__ import annotations
-
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import World
 from tileharvest.viewer.page_files import page_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 _page_files: Final = cache(page_files)
 

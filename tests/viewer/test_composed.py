@@ -1,21 +1,21 @@
 """Pictures of levels that the history lacks: how a client gets them, and of how many images they are made."""
 
-from __future__ import annotations
-
 import io
 import socket
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image as Pillow
 
-from tests.viewer.asking import HOST, of_area, running, serving
+from tests.viewer.asking import HOST, Client, Reply, of_area, running, serving
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -34,18 +34,12 @@ from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer, Picture
 from tileharvest.store.cache import DiskCache
+from tileharvest.store.files import FileStore
 from tileharvest.store.port import sha1_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.versions import Image
 from tileharvest.viewer.application import Application
 from tileharvest.viewer.served_maps import ServedMaps
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.viewer.asking import Client, Reply
-    from tileharvest.store.files import FileStore
 
 API = f"/api/v1/maps/{MAP}"
 A, TOP = Tile(0, 1, 1), Tile(-1, 2, 2)

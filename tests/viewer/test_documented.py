@@ -1,24 +1,18 @@
 """docs/api.md shows answers as they are: its examples have the keys that the answers have."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.viewer.asking import of_area, serving
+from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.application import Application
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.viewer.asking import Client
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
 API = f"/api/v1/maps/{MAP}"

@@ -1,24 +1,18 @@
 """What is new: events as data, as pictures, and as feeds that other programs read."""
 
-from __future__ import annotations
-
 import io
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import feedparser  # type: ignore[import-untyped]
 import pytest
 from PIL import Image
 
-from tests.viewer.asking import serving
+from tests.viewer.asking import Client, serving
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, World, picture, square
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.viewer.asking import Client
 
 API = f"/api/v1/maps/{MAP}"
 DAYS = [FIRST + timedelta(days=number) for number in range(4)]

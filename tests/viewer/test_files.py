@@ -1,27 +1,20 @@
 """Images by their names, and the files of the page: all of them, and nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import re
+from collections.abc import Iterator
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from PIL import Image as Pillow
 
-from tests.viewer.asking import serving
+from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, FIRST, RED, SIZE, World, as_png, name_of, picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image
 from tileharvest.viewer.page_files import FOLDER, page_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.viewer.asking import Client
 
 BODY = picture()
 NAME = sha1(BODY).hexdigest()

@@ -1,10 +1,8 @@
 """The maps that are served, their layers, their named areas, and their harvests."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
@@ -42,9 +40,6 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.viewer.api import is_live
 from tileharvest.viewer.served_maps import kept_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAPS = "/api/v1/maps"
 HARVESTS = f"{MAPS}/{MAP}/harvests"

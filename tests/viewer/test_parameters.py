@@ -1,8 +1,7 @@
 """What is wrong with a query is said, naming the parameter; and no question is a mistake of the program."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -10,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import fuzzed
-from tests.viewer.asking import of_area, serving
+from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.tiles.grid import Tile, TileRange
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.viewer.asking import Client
 
 API = f"/api/v1/maps/{MAP}"
 VIEW = {name: str(value) for name, value in of_area(TileRange(0, 1, 3, 1, 3), layer="day", day=FIRST).items()}

@@ -1,14 +1,13 @@
 """What was to be seen in an area on a day, what changed there, and the story of its tiles and pixels."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from tests.viewer.asking import of_area, place, serving
+from tests.viewer.asking import Client, of_area, place, serving
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -27,11 +26,6 @@ from tests.viewer.building import (
 )  # fmt: skip
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.api import heated_in
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.viewer.asking import Client
 
 API = f"/api/v1/maps/{MAP}"
 A, B, C = Tile(0, 1, 1), Tile(0, -3, 5), Tile(0, -1, -1)

@@ -1,11 +1,11 @@
 """What holds for every answer, whatever was asked: names, methods, headers, refusals, queues, the cache."""
 
-from __future__ import annotations
-
 import gzip
+from collections.abc import Callable, Iterator
 from hashlib import sha1
+from pathlib import Path
 from shutil import rmtree
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,13 +14,6 @@ from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, pi
 from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.server import admission
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from tests.viewer.asking import Client
-
 
 API = f"/api/v1/maps/{MAP}"
 BODY = picture()

@@ -1,27 +1,22 @@
 """`tileharvest serve`, run as a user does."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import signal
 import socket
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from scrapy.settings import Settings
 
 from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
-from tests.viewer.building import FIRST, MAP, picture
+from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.commands.serve import viewer_of
 from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.server import listening, parse_port
-
-if TYPE_CHECKING:
-    from tests.viewer.building import World
 
 ANNOUNCED: Final = re.compile(r"the viewer is at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n")
 PATIENCE: Final = 240.0

@@ -1,10 +1,10 @@
 """Links that unfold: what other sites are told of a place on a day, and who may frame it."""
 
-from __future__ import annotations
-
 import io
+from collections.abc import Iterator
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,10 +14,6 @@ from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, FIRST, GREEN, IN_BLOCKS, MAP, SECOND, THIRD, World, picture, square
 from tileharvest.errors import ConfigurationError
 from tileharvest.viewer.server import parse_ancestors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FORUM: Final = "https://forum.example.net"
 ONE: Final = f"/s/{MAP}/{FIRST}/15,15.5,-1"

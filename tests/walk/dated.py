@@ -1,14 +1,9 @@
 """Tiles with their times, in the form and order in which `prove` takes them."""
 
-from __future__ import annotations
+from collections.abc import Mapping
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tileharvest.tiles.grid import Tile
-    from tileharvest.walk.proof import DatedTile
+from tileharvest.tiles.grid import Tile
+from tileharvest.walk.proof import DatedTile
 
 
 def dated(times: Mapping[Tile, str | None]) -> list[DatedTile]:

@@ -1,7 +1,5 @@
 """What a change index tells since an earlier reading, and the ground that a walk then keeps to."""
 
-from __future__ import annotations
-
 import pytest
 
 from tileharvest.tiles.grid import Tile

@@ -1,7 +1,5 @@
 """When a walk is pruned, and what is said of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, timedelta
 

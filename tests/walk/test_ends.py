@@ -1,7 +1,5 @@
 """What ends a harvest: a map that has moved, or was never there, and a layer without an end."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

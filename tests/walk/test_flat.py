@@ -1,7 +1,5 @@
 """The walk over a layer of one zoom: what is asked of it again, and in which order."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What the times of tiles prove, for published maps and for made-up ones."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pytest

@@ -1,13 +1,12 @@
 """Pruned harvests of imagined maps, held against full ones and against the site itself."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from email.utils import format_datetime
 from itertools import count
 from random import Random
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,9 +21,6 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import Decision, decide
 from tileharvest.walk.proof import Proof, prove
 from tileharvest.walk.walk import RememberedValidator, Walk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 FIRST = date(2021, 2, 13)
 HOUR = 3600

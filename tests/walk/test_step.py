@@ -1,7 +1,5 @@
 """What follows from one answer: what is remembered, skipped and doubted. And what an audit asks."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

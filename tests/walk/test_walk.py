@@ -1,7 +1,5 @@
 """The walk over imagined maps: what is asked for, and what is never asked for."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

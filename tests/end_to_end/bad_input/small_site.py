@@ -1,28 +1,22 @@
 """A site of 20 tiles, and what a user sees of its harvests: exit status, lines on stderr, files."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha1
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from PIL import Image
 
 from tests.end_to_end.project import Project
 from tests.end_to_end.rendering import Rendering
 from tests.history.outcomes import RESULTS
-from tests.servers.misbehaving import Misbehaving, misbehaving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.servers.misbehaving import Received
+from tests.servers.misbehaving import Misbehaving, Received, misbehaving
 
 FIRST_DAY: Final = "2024-05-01"
 SECOND_DAY: Final = "2024-05-02"

@@ -4,8 +4,6 @@ On the first day the tiles are new, on the second the site is well, and on the t
 answered badly again.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pytest

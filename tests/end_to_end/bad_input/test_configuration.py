@@ -1,16 +1,11 @@
 """Configurations that cannot be read, or that maps.toml does not fit, beside a good map in the same run."""
 
-from __future__ import annotations
-
 import socket
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, configuration, visit
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAID = {
     "page": ": is the address right? If the map has moved, put the right url into maps.toml",

@@ -1,13 +1,12 @@
 """Data folders that cannot be written: exit status 1, one line, and the data stay as they are."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -20,10 +19,6 @@ from tests.end_to_end.bad_input.small_site import (
     visit,
 )
 from tests.end_to_end.project import contents
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SMALL = 896 * 1024
 """The size in bytes of a disk with room for a queue, a history and some of the tiles."""

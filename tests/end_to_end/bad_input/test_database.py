@@ -1,20 +1,15 @@
 """Histories that the program cannot read or must not change: exit status 1, one line, no byte changed."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, visit
 from tests.end_to_end.project import contents
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

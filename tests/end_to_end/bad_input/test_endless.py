@@ -1,26 +1,20 @@
 """A layer that answers 200 to everything: the harvest stops, and says what to write."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     LAYER,
     PATHS,
     SECOND_DAY,
+    Stage,
     configuration,
     drawn,
     visit,
 )
-from tests.servers.misbehaving import Answer
-
-if TYPE_CHECKING:
-    from aiohttp import web
-
-    from tests.end_to_end.bad_input.small_site import Stage
-    from tests.servers.misbehaving import Exchange
+from tests.servers.misbehaving import Answer, Exchange
 
 MOST = 40
 ENDLESS = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}

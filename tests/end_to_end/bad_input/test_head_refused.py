@@ -1,8 +1,7 @@
 """Servers that refuse HEAD: a GET with a condition takes its place."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,13 +15,7 @@ from tests.end_to_end.bad_input.small_site import (
 )
 from tests.end_to_end.project import Project
 from tests.servers import rules
-from tests.servers.nginx import HEAD_REFUSED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tests.servers.nginx import Nginx
+from tests.servers.nginx import HEAD_REFUSED, Nginx
 
 
 def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(

@@ -4,18 +4,18 @@ One process, which is started as a user starts it, harvests all of them, and its
 another process harvests them once more, when they are healthy.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
 import zlib
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
+from aiohttp import web
 
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
@@ -27,17 +27,10 @@ from tests.end_to_end.bad_input.small_site import (
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project
 from tests.servers import rules
-from tests.servers.misbehaving import Answer, misbehaving
+from tests.servers.misbehaving import Answer, Exchange, Rule, misbehaving
 from tests.tiles.test_images import jpeg_of
 from tests.viewer.building import picture
 from tileharvest.errors import HIDDEN, ExitStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from aiohttp import web
-
-    from tests.servers.misbehaving import Exchange, Rule
 
 MOST_MEMORY: Final = 300 * 1024
 """The most kilobytes of memory that the process may have at any time."""

@@ -1,7 +1,5 @@
 """Sites that have moved, and sites of which a part was deleted."""
 
-from __future__ import annotations
-
 import shutil
 from typing import NamedTuple
 

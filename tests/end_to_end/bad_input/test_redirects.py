@@ -1,11 +1,9 @@
 """Sites that redirect to other addresses or hosts for some of their files, or for all."""
 
-from __future__ import annotations
-
 import shutil
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,9 +26,6 @@ from tests.end_to_end.project import await_condition, stop
 from tests.fleet.gate import Slow
 from tests.servers import rules
 from tests.servers.misbehaving import Misbehaving, misbehaving
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FOR_GOOD, FOR_NOW, IN_CIRCLES, TO_ITSELF = "00", "01", "10", "11"
 

@@ -1,20 +1,14 @@
 """Hosts that refuse requests in the middle of a harvest because they were asked too much."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, drawn, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, drawn, visit
+from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.nginx import nginx
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.end_to_end.bad_input.small_site import Stage
-    from tests.end_to_end.project import Project
 
 FINE: Final = 10
 """Requests that are answered: robots.txt, the configuration, and some tiles."""

@@ -1,14 +1,8 @@
 """Servers that send Retry-After (RFC 9110, section 10.2.3): no request comes before that time."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, Stage, address, methods, visit
 from tests.servers import rules
-
-if TYPE_CHECKING:
-    from tests.servers.misbehaving import Received
+from tests.servers.misbehaving import Received
 
 ONE_BY_ONE = ("-s", "CONCURRENT_REQUESTS=1")
 """One request at a time: no other one is on the way when the answer comes."""

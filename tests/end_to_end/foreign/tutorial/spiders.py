@@ -3,21 +3,15 @@
 The site's address is in the environment variable SITE.
 """
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, ClassVar
 
 from scrapy import FormRequest, Request, Spider
-from scrapy.http import JsonRequest
+from scrapy.http import JsonRequest, TextResponse
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule, SitemapSpider
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from scrapy.http import TextResponse
-    from twisted.python.failure import Failure
+from twisted.python.failure import Failure
 
 SITE = os.environ["SITE"]
 

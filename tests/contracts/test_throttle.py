@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -188,13 +189,16 @@ def program(*words: str) -> list[str]:
 def test_starts_of_processes_that_take_them_side_by_side_keep_the_limit(
     place: str, spacings: tuple[str, ...]
 ) -> None:
-    """Each takes them as fast as it gets them, whatever the time."""
+    """Each takes them as fast as it gets them, whatever the time. Both make the file at the same moment."""
+    both_wait = Barrier(2, timeout=240)
 
     def taken(_: int) -> list[float]:
-        done = subprocess.run(
-            program("take", place, "100", *spacings), cwd=ROOT, capture_output=True, check=True
-        )
-        return list(json.loads(done.stdout))
+        words = program("take", place, "100", *spacings)
+        with subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            both_wait.wait()
+            return list(json.loads(process.communicate(b"\n")[0]))
 
     with ThreadPoolExecutor(2) as pool:
         starts = sorted(start for some in pool.map(taken, range(2)) for start in some)

@@ -86,5 +86,8 @@ if __name__ == "__main__":
         asyncio.run(hold_share(words[0]))
     else:
         place, number, *spacings = words
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
         limits = {one: float(one) for one in spacings}
         json.dump(asyncio.run(take_starts(place, int(number), limits)), sys.stdout)

@@ -7,6 +7,7 @@ import os
 import secrets
 import sqlite3
 import time
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -103,8 +104,12 @@ class SqliteThrottle(Throttle):
 def _connected(file: Path | str) -> sqlite3.Connection:
     # isolation_level=None: sqlite3 begins no transactions by itself.
     connection = sqlite3.connect(file, timeout=_PATIENCE, isolation_level=None)
-    connection.executescript(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF;"
-        "CREATE TABLE IF NOT EXISTS hosts (host TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;"
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute(
+        "CREATE TABLE IF NOT EXISTS hosts (host TEXT PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID"
     )
+    # Another process that makes the same file may be doing this now, for which SQLite does not wait. The file
+    # remembers it.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = WAL")
     return connection

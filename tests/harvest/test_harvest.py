@@ -1,9 +1,11 @@
 """A harvest with a real history and a real store. The truth is what SQLite and the folder hold after it."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,6 +132,17 @@ async def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_i
             harvest.check_room()
         assert raised.value.is_all_kept
     assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
+
+
+async def test_what_comes_must_leave_the_room_that_is_to_stay_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
+    async with opened(tmp_path) as harvest:
+        harvest.limit(Rules("map.example.net", 1, min_free=90), tmp_path)
+        harvest.check_room(10)
+        with pytest.raises(BudgetError, match="min_free"):
+            harvest.check_room(11)
 
 
 async def test_tiles_of_an_unknown_size_are_as_large_as_the_first_image(tmp_path: Path) -> None:

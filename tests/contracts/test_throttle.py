@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 import subprocess
 import sys
 import time
@@ -225,6 +226,15 @@ async def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "throttle.sqlite").write_bytes(b"something else" * 100)
     async with opened(str(tmp_path), Clock()) as one:
         assert (await one.reserve("h", 1, {"host": 1.0})).number == 1
+
+
+async def test_what_cannot_be_read_of_a_host_is_begun_anew(tmp_path: Path) -> None:
+    async with opened(str(tmp_path), Clock()) as one:
+        await one.reserve("h", 1, {"host": 1.0})
+        with sqlite3.connect(tmp_path / "throttle.sqlite") as file:
+            file.execute("UPDATE hosts SET state = x'c1ff'")
+        assert (await one.reserve("h", 1, {"host": 1.0})).number == 1
+        assert (await one.reserve("h", 1, {"host": 1.0}, horizon=0.0)).number == 0
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ class SqliteThrottle(Throttle):
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 row = connection.execute("SELECT state FROM hosts WHERE host = ?", (host,)).fetchone()
-                state = HostState() if row is None else msgspec.msgpack.decode(row[0], type=HostState)
+                state = HostState() if row is None else _read(row[0], host)
                 now = self.clock()
                 if act == "share":
                     for worker, (share, until) in state.shares.items():
@@ -99,6 +99,18 @@ class SqliteThrottle(Throttle):
         """Returns whether the process of a worker runs."""
         process = worker.partition(":")[0]
         return self._folder is None or process == self.process or Lock(self._folder, process).is_taken()
+
+
+def _read(kept: bytes, host: str) -> HostState:
+    try:
+        return msgspec.msgpack.decode(kept, type=HostState)
+    except (msgspec.MsgspecError, ValueError) as error:
+        _logger.warning(
+            "what harvests share of %s cannot be read (%s); it is begun anew, and no request is lost",
+            host,
+            error,
+        )
+        return HostState()
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:

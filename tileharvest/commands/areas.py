@@ -37,8 +37,15 @@ class Command(ProjectCommand):
         match opts.word:
             case ["add", _, _, _] | ["remove", _] | []:
                 pass
+            case ["add", *_]:
+                raise ConfigurationError(
+                    f'write each corner as X,Z in one word: {program()} areas {opts.name} add "my base"'
+                    " 80,-400 240,-200"
+                )
             case _:
                 raise self.wrong_usage()
+        if opts.layer is not None and opts.word[:1] != ["add"]:
+            raise ConfigurationError("--layer is for an area that is added")
 
     def answer(self, opts: Namespace) -> Answer:
         name, file = opts.name, areas_file(self.settings)

@@ -59,7 +59,7 @@ def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["add", "base", "0", "0", "31", "31"], "write tileharvest areas NAME [add AREA X,Z X,Z"),
+        (["add", "base", "0", "0", "31", "31"], "write each corner as X,Z in one word"),
         (["remove"], "write tileharvest areas NAME [add AREA"),
         (["rename", "a", "b"], "write tileharvest areas NAME [add AREA"),
         (["add", "base", "0;0", "1,1"], "'0;0' is not a corner: write two numbers, such as 80,-400"),

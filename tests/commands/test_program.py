@@ -34,7 +34,6 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["add", "a", "map.example.net"], "key 'url': "),
         (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
         (["history", "a", "0_0_0"], "x and y are odd at zoom 0"),
-        (["areas", "a", "add", "base", "80", "-400", "240", "-200"], "write each corner as X,Z in one word"),
         (["areas", "a", "--layer", "day"], "--layer is for an area that is added"),
         (["add", "small", "http://h/"], "has a map 'small' already"),
         (["plan", "smal"], "has no map 'smal'; did you mean 'small'?"),

@@ -4,11 +4,12 @@ import sqlite3
 from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 from sqlalchemy import Connection, insert, select
 
-from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, look_up, record
+from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, look_up, put_empty_history, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
@@ -206,3 +207,40 @@ def three_days(sqlite_history: History) -> None:
         tiles = [Tile(0, x, y) for x in (-3, -1, 1, 3) for y in (-1, 1)]
         record(harvest, [found(outcome, tile, f"{tile} {number}".encode()) for tile in tiles])
         ended(harvest)
+
+
+def test_each_flipped_bit_is_found_or_changes_no_version(file: Path, url: str) -> None:
+    """200 of them, drawn by a seed. `check-store` looks for the images that versions name."""
+    put_empty_history(file)
+    with History.open(url) as history:
+        three_days(history)
+        assert history.damage() == []
+        images = {one.image for one in named_images(history)}
+    body, truth, number_found = file.read_bytes(), recorded(file), 0
+    lines: list[str] = []
+    used = [place for place, byte in enumerate(body) if byte]
+    for number in range(200):
+        drawn, changed = Random(number), bytearray(body)
+        changed[drawn.choice(used)] ^= 1 << drawn.randrange(8)
+        file.write_bytes(changed)
+        try:
+            with History.open_read_only(url) as history:
+                named = {one.image for one in named_images(history)}
+                is_found = bool(history.damage()) or not named <= images
+        except HistoryError as error:
+            is_found = True
+            lines.append(str(error))
+        number_found += is_found
+        assert is_found or recorded(file) == truth
+    assert number_found > 50
+    assert not [line for line in lines if len(line.splitlines()) != 1]
+
+
+def recorded(file: Path) -> list[tuple[object, ...]]:
+    """Returns all that is promised: which tile had which image from which day on, and how many changed."""
+    with closing(sqlite3.connect(file)) as connection:
+        shown = connection.execute(
+            "SELECT maps.name, layers.name, factor, zoom, x, y, day, sha1, extension, size FROM versions"
+            " JOIN layers ON layers.id = layer JOIN maps ON maps.id = map ORDER BY 1, 2, 4, 5, 6, 7"
+        ).fetchall()
+        return shown + connection.execute("SELECT * FROM changes ORDER BY 1, 2, 3, 4, 5").fetchall()

@@ -43,7 +43,7 @@ lint: $(VENV)/development ## style, types and import contracts only
 
 torture: debian-packages $(VENV)/development ## kill harvests a thousand times, with the real maps, and compare what they leave; then make up input for hours; without the latter: options in ARGS
 	nice $(BIN)/python -m tests.torture $(ARGS)
-	$(if $(ARGS),,nice $(BIN)/pytest -n $(TEST_PROCESSES) --all tests/*/test_fuzzed*.py)
+	$(if $(ARGS),,nice $(BIN)/pytest -n $(TEST_PROCESSES) --all -m hypothesis)
 
 pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests of the package
 	$(BIN)/python tools/pythons.py

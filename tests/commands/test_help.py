@@ -1,9 +1,7 @@
-"""What `-h` shows, and what Scrapy has to load for it."""
+"""What `-h` shows."""
 
 import argparse
 import shlex
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -40,30 +38,3 @@ def test_help_has_two_examples_that_can_be_typed_and_scrapys_options_last(word: 
         opts, args = parser.parse_known_args(shlex.split(example))
         command._refuse_unknown_options(args)
         command._read(args, opts)
-
-
-def test_to_load_all_commands_loads_none_of_what_they_work_with() -> None:
-    """Scrapy loads all commands whenever it runs one."""
-    program = (
-        "import sys\n"
-        "from scrapy.utils.misc import walk_modules_iter\n"
-        "assert len(list(walk_modules_iter('tileharvest.commands'))) > 30\n"
-        "print(*sys.modules)"
-    )
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    heavy = {
-        "sqlalchemy",
-        "aiohttp",
-        "PIL",
-        "obstore",
-        "redis",
-        "tileharvest.export.excerpt",
-        "tileharvest.harvest.harvest",
-        "tileharvest.importers",
-        "tileharvest.pictures",
-        "tileharvest.queue.settings",
-        "tileharvest.renderers.registry",
-        "tileharvest.scheduler",
-        "tileharvest.spiders.tiles",
-    }
-    assert not heavy & set(run.stdout.split())

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tileharvest.commands.project_command import Answer, ProjectCommand, ask_site, switch, value
 from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, program
 from tileharvest.maps.maps_file import add_map, checked_entry
 from tileharvest.maps.settings import maps_file, setting
-
-if TYPE_CHECKING:
-    from tileharvest.renderers.site import Site
+from tileharvest.politeness.probe import ForbiddenError
+from tileharvest.politeness.settings import rules_for
+from tileharvest.renderers.registry import renderer_named
+from tileharvest.renderers.site import Site, UnrecognisedError
 
 _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 """A mail address or a web page. Parentheses would end the comment in the User-Agent."""
@@ -59,8 +60,6 @@ class Command(ProjectCommand):
     }
 
     def check(self, opts: Namespace) -> None:
-        from tileharvest.renderers.registry import renderer_named
-
         if opts.contact and _CONTACT.fullmatch(opts.contact) is None:
             raise ConfigurationError(
                 f"'{opts.contact}' is neither a mail address, such as {_EXAMPLE}, nor a web page; nothing was"
@@ -86,8 +85,6 @@ class Command(ProjectCommand):
         self._description = checked_entry(maps_file(self.settings), opts.name, self._entry)
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.renderers.registry import renderer_named
-
         name, file = opts.name, maps_file(self.settings)
         site, forbidden = self._probed()
         add_map(file, name, {"url": opts.url, "renderer": site.renderer} | self._entry)
@@ -119,10 +116,6 @@ class Command(ProjectCommand):
 
     def _probed(self) -> tuple[Site, str | None]:
         """Returns the site, and what robots.txt forbids of it, in words. Raises TileHarvestError."""
-        from tileharvest.politeness.probe import ForbiddenError
-        from tileharvest.politeness.settings import rules_for
-        from tileharvest.renderers.site import UnrecognisedError
-
         description, rules = self._description, rules_for(self.settings, self._description)
         try:
             asked = ask_site(self.crawler_process, description=description, rules=rules)

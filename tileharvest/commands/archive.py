@@ -5,15 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tileharvest.commands.export_command import DAY, FILE, PLACE, ExportCommand
 from tileharvest.commands.project_command import Answer, value
 from tileharvest.errors import counted
+from tileharvest.export.archive import Archived, write_archive
 from tileharvest.maps.budgets import bytes_in_words
-
-if TYPE_CHECKING:
-    from tileharvest.export.archive import Archived
+from tileharvest.store.settings import open_store
 
 
 class Command(ExportCommand):
@@ -24,9 +22,6 @@ class Command(ExportCommand):
     options = {**PLACE, **DAY, **FILE, "--zooms": value("such as -5..0 (default: all)")}
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.export.archive import write_archive
-        from tileharvest.store.settings import open_store
-
         path = Path(opts.file)
         with self.excerpt(opts) as excerpt:
             store = open_store(self.settings)

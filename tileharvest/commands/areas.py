@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from tileharvest.commands.project_command import Answer, ProjectCommand, value
 from tileharvest.commands.terminal import say, table_of
 from tileharvest.errors import ConfigurationError, counted, program
+from tileharvest.history.area_changes import changed_in, place_of
+from tileharvest.history.database import History
+from tileharvest.history.outlines import MapOutline, map_outline
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
-
-if TYPE_CHECKING:
-    from tileharvest.history.database import History
-    from tileharvest.history.outlines import MapOutline
+from tileharvest.tiles.ground import Ground, shows
 
 _CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?)", re.ASCII)
 
@@ -53,8 +54,6 @@ class Command(ProjectCommand):
             remove_area(file, name, opts.word[1])
             removed = f"area '{opts.word[1]}' of map '{name}' is removed; the history keeps all of it"
             return {"map": name, "removed": opts.word[1]}, [removed]
-        from tileharvest.history.outlines import map_outline
-        from tileharvest.history.settings import open_history_for_reading
 
         with open_history_for_reading(self.settings) as history:
             outline = map_outline(history, name)
@@ -91,9 +90,6 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
 
 def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, Any]:
     """Returns an area for programs. Its `fault` says why the area is not on the map any more."""
-    from tileharvest.history.area_changes import changed_in, place_of
-    from tileharvest.tiles.ground import Ground, shows
-
     tiles, fault = 0, None
     days: list[date] = []
     try:

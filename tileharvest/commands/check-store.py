@@ -6,21 +6,23 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from scrapy.settings import BaseSettings
 
 from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import QueueOwner
 from tileharvest.commands.terminal import table
 from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
+from tileharvest.harvest.inventory import Inventory
+from tileharvest.history.damage import ask_anew
+from tileharvest.history.recorded_versions import RecordedVersion, named_images
+from tileharvest.history.settings import open_history, open_history_for_reading
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import pushed
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.harvest.inventory import Inventory
-    from tileharvest.history.recorded_versions import RecordedVersion
+from tileharvest.queue.settings import has_local_worker, is_shared, workers_of_all
+from tileharvest.store.settings import open_store
 
 _AGE: Final = timedelta(days=1)
 """How long an image stays that no version names, because a page that shows it may be open, or a backup may
@@ -52,10 +54,6 @@ class Command(ProjectCommand):
             )
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.harvest.inventory import Inventory
-        from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.settings import open_store
-
         settings = self.settings
         with open_history_for_reading(settings) as history:
             damage = history.damage()
@@ -88,11 +86,6 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     Raises ConfigurationError if any map is harvested now: a harvest may be about to name an image that it has
     found in the store.
     """
-    from tileharvest.history.recorded_versions import named_images
-    from tileharvest.history.settings import open_history_for_reading
-    from tileharvest.queue.settings import has_local_worker, is_shared, workers_of_all
-    from tileharvest.store.settings import open_store
-
     names = sorted(all_maps(settings))
     shared = asyncio.run(workers_of_all(settings, names)) if is_shared(settings) else None
     for name in names:
@@ -115,9 +108,6 @@ def _asked_anew(settings: BaseSettings, found: Inventory) -> list[RecordedVersio
 
     Returns the images that were asked for. Only maps of maps.toml can be harvested.
     """
-    from tileharvest.history.damage import ask_anew
-    from tileharvest.history.settings import open_history
-
     maps = all_maps(settings)
     with open_history(settings) as history:
         asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)

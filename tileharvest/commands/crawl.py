@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
 
+from scrapy import Spider
 from scrapy.commands import crawl
+from scrapy.settings import BaseSettings
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.settings import BaseSettings
+from tileharvest.harvest.holdings import kept_open
+from tileharvest.harvest.settings import harvest_for
+from tileharvest.politeness.settings import rules_for
+from tileharvest.scheduler.crawl import crawl_of
+from tileharvest.spiders.tiles import TileSpider
 
 
 class Command(ProjectCommand, crawl.Command):
@@ -27,10 +29,6 @@ class Command(ProjectCommand, crawl.Command):
     has_json = False
 
     def check(self, opts: Namespace) -> None:
-        from tileharvest.harvest.settings import harvest_for
-        from tileharvest.politeness.settings import rules_for
-        from tileharvest.spiders.tiles import TileSpider
-
         spider = _spider_class(self.settings, opts.spider)
         if issubclass(spider, TileSpider):
             # The crawl would report the same mistakes among the lines of its log.
@@ -39,9 +37,6 @@ class Command(ProjectCommand, crawl.Command):
             rules_for(self.settings, description)
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.harvest.holdings import kept_open
-        from tileharvest.scheduler.crawl import crawl_of
-
         assert self.crawler_process is not None
         crawler = self._create_crawler(opts.spider)
         self.crawler_process.crawl(crawler, **opts.spargs)

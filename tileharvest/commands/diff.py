@@ -5,17 +5,19 @@ from __future__ import annotations
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tileharvest.commands.export_command import FILE, PICTURE, PLACE, ZOOM, ExportCommand
+from tileharvest.commands.project_command import Answer
 from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.export.difference import LISTS, all_differences, changed_pixels, write_difference, write_list
+from tileharvest.export.excerpt import Excerpt
+from tileharvest.export.mosaic import format_of
 from tileharvest.maps.budgets import bytes_in_words
-
-if TYPE_CHECKING:
-    from tileharvest.commands.project_command import Answer
-    from tileharvest.export.excerpt import Excerpt
-    from tileharvest.store.port import TileStore
+from tileharvest.pictures.pixels import UNREADABLE
+from tileharvest.store.port import TileStore
+from tileharvest.store.settings import open_store
 
 
 class Command(ExportCommand):
@@ -30,10 +32,6 @@ class Command(ExportCommand):
     options = PLACE | ZOOM | PICTURE | FILE
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.export.difference import LISTS, all_differences, write_difference, write_list
-        from tileharvest.export.mosaic import format_of
-        from tileharvest.store.settings import open_store
-
         opts.first, opts.last = opts.day1, opts.day2
         paths = [Path(one) for one in opts.file]
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
@@ -73,9 +71,6 @@ class Command(ExportCommand):
 
     def _pixels(self, excerpt: Excerpt, store: TileStore) -> dict[str, Any]:
         """Returns the changed pixels of a canvas for programs."""
-        from tileharvest.export.difference import changed_pixels
-        from tileharvest.pictures.pixels import UNREADABLE
-
         try:
             count, box = changed_pixels(excerpt, store)
         except UNREADABLE as error:

@@ -7,21 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from scrapy.settings import BaseSettings
 
 from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError, program
-from tileharvest.harvest.due import due, first_day, pause_after
+from tileharvest.harvest.due import Due, Times, due, first_day, pause_after
+from tileharvest.harvest.settings import times_for
+from tileharvest.history.database import History
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.history.summaries import pasts
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.harvest.due import Due, Times
-    from tileharvest.history.database import History
-    from tileharvest.maps.description import MapDescription
+from tileharvest.queue.settings import controls_for, is_shared, lease_seconds, map_leases, workers_of_all
 
 _LOOK: Final = 5.0
 """Seconds between two signs of life. A killed worker counts as gone after six times as long."""
@@ -41,8 +43,6 @@ _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
 def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict[str, Due]:
     """Returns when these maps are due, the earliest first, by one look into the history."""
-    from tileharvest.history.summaries import pasts
-
     by_name = {one.name: one for one in times}
     segments = {name: one.segments(now) for name, one in by_name.items()}
     asked = {name: (segment.name, first_day(segment)) for name, segment in segments.items()}
@@ -56,8 +56,6 @@ def dues_of(
     settings: BaseSettings, history: History | None, descriptions: Iterable[MapDescription], now: datetime
 ) -> dict[str, Due]:
     """Returns when each enabled map is due. A map that is never due is left out."""
-    from tileharvest.harvest.settings import times_for
-
     times = []
     for one in descriptions:
         # `tileharvest run` says what is wrong with a map's times.
@@ -82,8 +80,6 @@ class DueMaps:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """`only` names the maps. Without names all enabled maps are taken. Opens nothing yet."""
-        from tileharvest.queue.settings import map_leases
-
         self._settings = settings
         self._only = only
         self._clock = clock
@@ -116,7 +112,6 @@ class DueMaps:
         self.described = [described_map(self._settings, name) for name in self._only]
         if not self.described and self._stamp is not None:
             self.described = [one for one in all_maps(self._settings).values() if one.enabled]
-        from tileharvest.harvest.settings import times_for
 
         now = self._clock()
         self._times = {one.name: times_for(self._settings, one, now) for one in self.described}
@@ -134,8 +129,6 @@ class DueMaps:
             await self._leases.close()
 
     async def _give_signs(self) -> None:
-        from tileharvest.queue.settings import lease_seconds
-
         pause = min(_LOOK, lease_seconds(self._settings) / 6)
         while True:
             await asyncio.sleep(pause)
@@ -232,8 +225,6 @@ class DueMaps:
     async def _leased(self, names: Sequence[str]) -> str | None:
         """Leases the first of these maps that is free or has room, and returns it, or None if there is
         none."""
-        from tileharvest.queue.settings import is_shared, workers_of_all
-
         free = await self._leases.acquire(names)
         if free is not None or not is_shared(self._settings):
             return free
@@ -244,15 +235,12 @@ class DueMaps:
         return None
 
     def _most_workers(self, name: str) -> int:
-        from tileharvest.politeness.settings import rules_for
-
         rules = rules_for(self._settings, described_map(self._settings, name))
         of_host, gap = rules.limits_at(rules.host)
         return 1 if rules.gap.at_least(gap) else min(rules.concurrency, of_host)
 
     async def _look(self, names: Sequence[str], now: datetime) -> None:
         """Asks the history about these maps, and keeps what it said of the others."""
-        from tileharvest.history.settings import open_history_if_any
 
         def ask() -> dict[str, Due]:
             with open_history_if_any(self._settings) or nullcontext() as history:
@@ -272,8 +260,6 @@ class DueMaps:
     async def _may_begin(self, name: str, now: datetime) -> bool:
         """Returns False for a map that is paused, or whose queue cannot be read. It would only take the place
         of another one."""
-        from tileharvest.queue.settings import controls_for
-
         why = ""
         try:
             since = (await controls_for(self._settings, name)).paused

@@ -8,24 +8,22 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
+
+from scrapy.settings import BaseSettings
 
 from tileharvest.commands.progress import ProgressLine
-from tileharvest.commands.project_command import Answer, ProjectCommand, number, value
+from tileharvest.commands.project_command import Answer, Options, ProjectCommand, number, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
+from tileharvest.export.excerpt import Excerpt, excerpt_of
+from tileharvest.export.mosaic import Sheet, sheet_of
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import parse_size
-from tileharvest.maps.named_areas import load_areas
+from tileharvest.maps.named_areas import NamedArea, load_areas
 from tileharvest.maps.settings import areas_file
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.commands.project_command import Options
-    from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.mosaic import Sheet
-    from tileharvest.maps.named_areas import NamedArea
+from tileharvest.pictures.pixels import background_of
 
 
 def size_of(text: str) -> int:
@@ -59,9 +57,6 @@ class ExportCommand(ProjectCommand):
     @contextmanager
     def excerpt(self, opts: Namespace) -> Iterator[Excerpt]:
         """Opens the history, and yields the excerpt that the options ask for. Raises TileHarvestError."""
-        from tileharvest.export.excerpt import excerpt_of
-        from tileharvest.history.settings import open_history_for_reading
-
         names = ("layer", "area", "day", "first", "last")
         wanted = {name: getattr(opts, name, None) for name in names}
         areas = areas_of(self.settings, opts.name)
@@ -99,9 +94,6 @@ class ExportCommand(ProjectCommand):
     ) -> tuple[Sheet, tuple[int, int, int] | None]:
         """Returns the picture that the options ask for, and its background. Raises TileHarvestError for a
         picture that cannot be made."""
-        from tileharvest.export.mosaic import sheet_of
-        from tileharvest.pictures.pixels import background_of
-
         sheet = sheet_of(excerpt, path, zoom_of(excerpt, opts.zoom), opts.max_pixels)
         background = None
         if opts.background is not None or sheet.format.is_opaque:

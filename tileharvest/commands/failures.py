@@ -7,20 +7,18 @@ import time
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import ask_history, queue_owner
 from tileharvest.commands.terminal import first_of, table_of
 from tileharvest.errors import ConfigurationError, counted
+from tileharvest.history.settings import open_history
+from tileharvest.history.summaries import FailedTile, failed_tiles, forget_failures
 from tileharvest.politeness.robots import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
-from tileharvest.queue.port import PUSHED, pushed
-
-if TYPE_CHECKING:
-    from tileharvest.history.summaries import FailedTile
-    from tileharvest.queue.port import Failure
+from tileharvest.queue.port import PUSHED, Failure, pushed
 
 _MANY: Final = 3
 """After failing in this many harvests in a row, a tile will probably fail again. The command says so."""
@@ -40,9 +38,6 @@ class Command(ProjectCommand):
             raise ConfigurationError("--retry puts them back, --clear forgets them: leave one of them out")
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.history.settings import open_history
-        from tileharvest.history.summaries import failed_tiles, forget_failures
-
         owner, tiles = queue_owner(self.settings, opts.name), []
         failures: Sequence[Failure] = owner.ask_if_any(lambda queue: queue.failures(), ())
         if owner.description is not None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from tileharvest.commands.export_command import FILE, PLACE, ZOOM, ExportCommand, zoom_of
 from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.errors import counted
+from tileharvest.export.film import FilmStyle, film_of, size_of, usual_ending, write_film
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.store.settings import open_store
 
 
 class Command(ExportCommand):
@@ -39,9 +41,6 @@ class Command(ExportCommand):
     }
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.export.film import FilmStyle, film_of, size_of, usual_ending, write_film
-        from tileharvest.store.settings import open_store
-
         with self.excerpt(opts) as excerpt:
             size, zoom = size_of(opts.size), zoom_of(excerpt, opts.zoom)
             looks = (opts.title, opts.background, opts.quality)

@@ -6,9 +6,11 @@ import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from scrapy import Spider
 from scrapy.commands import BaseRunSpiderCommand
+from scrapy.settings import BaseSettings
 
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
@@ -17,13 +19,12 @@ from tileharvest.commands.runner import Runner
 from tileharvest.commands.settings import AT_ONCE, maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, program
+from tileharvest.harvest.settings import harvest_for
 from tileharvest.maps.settings import all_maps
+from tileharvest.politeness.settings import rules_for
+from tileharvest.queue.settings import controls_for
+from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import counts_as_plain
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.settings import BaseSettings
-
 
 _SWITCHES: Final = {
     "dry": "ask and report, but keep nothing",
@@ -72,8 +73,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         self._names = _checked_maps(self.settings, opts.name, opts.spargs)
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.spiders.tiles import TileSpider
-
         assert self.crawler_process is not None
         names, is_alone = self._names, len(self._names) == 1
         interval = progress_interval(self.settings)
@@ -117,8 +116,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
 
 async def _paused(settings: BaseSettings, name: str) -> str | None:
     """Returns since when a map is paused, or None if it is not."""
-    from tileharvest.queue.settings import controls_for
-
     # The harvest will meet the same error and report it.
     with suppress(QueueError):
         return (await controls_for(settings, name)).paused
@@ -142,9 +139,6 @@ def _write(end: HarvestEnd, *, is_alone: bool, is_verbose: bool) -> None:
 
 def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str, str]) -> list[str]:
     """Returns the names of the maps to harvest. Raises ConfigurationError if anything is wrong with a map."""
-    from tileharvest.harvest.settings import harvest_for
-    from tileharvest.politeness.settings import rules_for
-
     enabled = [] if named else [name for name, one in all_maps(settings).items() if one.enabled]
     names = list(dict.fromkeys(named or enabled))
     if not names:

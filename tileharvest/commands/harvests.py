@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.terminal import table_of
+from tileharvest.history.settings import open_history_for_reading
+from tileharvest.history.summaries import harvest_summaries
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import FOR_PEOPLE
 from tileharvest.tiles.outcomes import Outcome
@@ -20,9 +22,6 @@ class Command(ProjectCommand):
     examples = ("my-server", "my-server --json")
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.history.summaries import harvest_summaries
-
         with open_history_for_reading(self.settings) as history:
             summaries = harvest_summaries(history, opts.name)
         rows = [

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.terminal import table_of
 from tileharvest.errors import ConfigurationError
+from tileharvest.history.recorded_versions import RecordedVersion, tile_versions
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.tiles.grid import Tile
-
-if TYPE_CHECKING:
-    from tileharvest.history.recorded_versions import RecordedVersion
 
 _COLUMNS: Final = {
     "day": "day",
@@ -34,8 +33,6 @@ class Command(ProjectCommand):
 
     def answer(self, opts: Namespace) -> Answer:
         layer, tile = parse_tile(opts.tile) if opts.tile else (None, None)
-        from tileharvest.history.recorded_versions import tile_versions
-        from tileharvest.history.settings import open_history_for_reading
 
         with open_history_for_reading(self.settings) as history:
             recorded = tile_versions(history, opts.name, layer, tile)

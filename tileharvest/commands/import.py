@@ -9,31 +9,33 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
+
+from rich.console import Console
+from scrapy.settings import BaseSettings
 
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import Answer, ProjectCommand, switch, value
 from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
-from tileharvest.maps.description import GitEntry
+from tileharvest.harvest.settings import day_of
+from tileharvest.history.database import History
+from tileharvest.history.imported_day import DayRecord
+from tileharvest.history.settings import open_history
+from tileharvest.importers.imported_map import SOURCE, ImportedMap, ImportWatch, import_folder, import_git
+from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive, import_kedamadiff
+from tileharvest.importers.repository import SILENCE, Repository
+from tileharvest.maps.description import GitEntry, MapDescription
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.monitoring.stats import outcomes_in_words
+from tileharvest.store.port import TileStore
+from tileharvest.store.settings import open_store
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.history.database import History
-    from tileharvest.history.imported_day import DayRecord
-    from tileharvest.importers.imported_map import ImportWatch
-    from tileharvest.maps.description import MapDescription
-    from tileharvest.store.port import TileStore
-
-    Work: TypeAlias = Callable[[History, TileStore, ImportWatch], None]
-    """An import that is ready to run."""
+Work: TypeAlias = Callable[[History, TileStore, ImportWatch], None]
+"""An import that is ready to run."""
 
 _MOST_TOLD: Final = 10
 """The most lines about days that could not be read, and about missing images. `--json` names all of them."""
@@ -96,9 +98,6 @@ class Command(ProjectCommand):
     }
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.history.settings import open_history
-        from tileharvest.store.settings import open_store
-
         settings, name, forms = self.settings, opts.name, _FORMS
         if opts.form not in forms:
             hint = nearest(opts.form, forms, f"there are {', '.join(forms)}")
@@ -135,9 +134,6 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
 
     Raises ConfigurationError and SiteError.
     """
-    from tileharvest.importers.imported_map import ImportedMap, import_git
-    from tileharvest.importers.repository import SILENCE, Repository
-
     address = opts.source
     if Path(address).is_dir():
         repository, tip, folder = Repository.in_place(Path(address), opts.branch)
@@ -165,9 +161,6 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
 
 
 def _of_folder(_: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
-    from tileharvest.harvest.settings import day_of
-    from tileharvest.importers.imported_map import SOURCE, ImportedMap, import_folder
-
     if opts.day is None:
         raise ConfigurationError(
             "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
@@ -182,8 +175,6 @@ def _of_folder(_: BaseSettings, description: MapDescription, opts: Namespace, no
 
 
 def _of_kedamadiff(_: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
-    from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive, import_kedamadiff
-
     archive = KedamaDiffArchive.open(Path(opts.source), opts.savename)
     if description.timezone != ZONE:
         say(

@@ -7,21 +7,23 @@ from argparse import Namespace
 from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tileharvest.commands.due_maps import dues_of
 from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.terminal import table_of, write_error
 from tileharvest.errors import program
+from tileharvest.harvest.due import Due
+from tileharvest.harvest.walks import WalkRecords, next_walks
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.controls import Controls
+from tileharvest.queue.settings import controls_for_all
+from tileharvest.renderers.registry import doubt_of
 from tileharvest.walk.decision import Decisions
-
-if TYPE_CHECKING:
-    from tileharvest.harvest.due import Due
-    from tileharvest.history.summaries import MapSummary
-    from tileharvest.maps.description import MapDescription
 
 
 class Command(ProjectCommand):
@@ -31,12 +33,6 @@ class Command(ProjectCommand):
     options = {"--why": switch("say why each map's next walk is as it is")}
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.harvest.walks import WalkRecords, next_walks
-        from tileharvest.history.settings import open_history_if_any
-        from tileharvest.history.summaries import map_summaries
-        from tileharvest.queue.settings import controls_for_all
-        from tileharvest.renderers.registry import doubt_of
-
         descriptions, now = all_maps(self.settings), datetime.now(UTC)
         walks, summaries = {name: Decisions({}) for name in descriptions}, {}
         with open_history_if_any(self.settings) or nullcontext() as history:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tileharvest.commands.export_command import DAY, FILE, PICTURE, PLACE, ZOOM, ExportCommand
 from tileharvest.commands.project_command import Answer, number, value
+from tileharvest.export.mosaic import write_mosaic
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.store.settings import open_store
 
 
 class Command(ExportCommand):
@@ -22,9 +24,6 @@ class Command(ExportCommand):
     options = PLACE | ZOOM | PICTURE | DAY | FILE | {"--quality": quality}
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.export.mosaic import write_mosaic
-        from tileharvest.store.settings import open_store
-
         with self.excerpt(opts) as excerpt:
             path = Path(opts.file or f"{opts.name}-{excerpt.last}.png")
             sheet, background = self.picture_of(opts, excerpt, path)

@@ -6,7 +6,7 @@ from argparse import Namespace
 from dataclasses import replace
 from datetime import datetime
 from math import isnan
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -14,18 +14,17 @@ from tileharvest.commands.project_command import Answer, ProjectCommand, ask_sit
 from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import table
 from tileharvest.errors import SiteError, TileHarvestError, counted, duration_in_words
-from tileharvest.harvest.plan import plan_by_last
+from tileharvest.harvest.plan import HarvestPlan, plan_by_last
+from tileharvest.harvest.walks import WalkRecords, next_walks
+from tileharvest.history.database import History
+from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.settings import described_map
-
-if TYPE_CHECKING:
-    from tileharvest.harvest.plan import HarvestPlan
-    from tileharvest.history.database import History
-    from tileharvest.history.summaries import Precedent
-    from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.rules import Rules
-    from tileharvest.walk.decision import Decisions
-
+from tileharvest.politeness.rules import Rules
+from tileharvest.politeness.settings import rules_for
+from tileharvest.renderers.registry import doubt_of
+from tileharvest.walk.decision import Decisions
 
 _WALKS: Final = {
     "full": "full, every tile is asked",
@@ -53,8 +52,6 @@ class Command(ProjectCommand):
     }
 
     def check(self, opts: Namespace) -> None:
-        from tileharvest.politeness.settings import rules_for
-
         self._description = described_map(self.settings, opts.name)
         self._rules = rules_for(self.settings, self._description)
 
@@ -113,10 +110,6 @@ class Command(ProjectCommand):
 
 def _last_harvest(history: History, description: MapDescription) -> tuple[Precedent, Decisions] | None:
     """Returns the last finished harvest and how the next one will walk, or None if none was ever finished."""
-    from tileharvest.harvest.walks import WalkRecords, next_walks
-    from tileharvest.history.summaries import precedent
-    from tileharvest.renderers.registry import doubt_of
-
     last = precedent(history, description.name)
     if last is None:
         return None

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from pkgutil import iter_modules
+from typing import Any, Final, NoReturn
 
 from scrapy.cmdline import execute
+from scrapy.settings import Settings
 from scrapy.utils.conf import closest_scrapy_cfg, init_env
 from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import ENVVAR, get_project_settings
 
+from tileharvest import commands
 from tileharvest.commands.terminal import close_output, write_error, write_line
 from tileharvest.errors import ExitStatus, nearest, program
 from tileharvest.extensions.addon import TileHarvest
-
-if TYPE_CHECKING:
-    from scrapy.settings import Settings
 
 _OURS: Final = "tileharvest.settings"
 
@@ -37,7 +38,6 @@ def main() -> None:
         settings["NEWSPIDER_MODULE"] = ""
     if not is_ours:
         settings.setdefault_in_component_priority_dict("ADDONS", TileHarvest, 300)
-        settings.set("COMMANDS_MODULE", "tileharvest.commands", priority="cmdline")
         TileHarvest.update_pre_crawler_settings(settings)
     run(sys.argv, settings)
 
@@ -46,7 +46,7 @@ def run(argv: list[str], settings: Settings) -> NoReturn:
     """Runs the command of a command line with these settings. Ends with SystemExit."""
     try:
         try:
-            execute(_checked(argv), settings)
+            execute(_checked(argv, settings), settings)
             raise AssertionError("Scrapy ends with SystemExit")
         finally:
             sys.stdout.flush()
@@ -56,28 +56,31 @@ def run(argv: list[str], settings: Settings) -> NoReturn:
         sys.exit(ExitStatus.ERROR)
 
 
-def _checked(argv: list[str]) -> list[str]:
+def _checked(argv: list[str], settings: Settings) -> list[str]:
     """Returns the command line, with the command `version` in place of `--version`.
 
-    Without a command it lists the commands and ends the process. Ends it with status 2 if there is no such
-    command.
+    Scrapy will load the module of the command alone, as to load all of ours takes a second. Without a command
+    it lists the commands and ends the process. Ends it with status 2 if there is no such command.
     """
     word = next((word for word in argv[1:] if not word.startswith("-")), None)
     if word is None and "--version" in argv:
-        return [argv[0], "version"]
-    ours = _commands("tileharvest.commands")
+        word, argv = "version", [argv[0], "version"]
     if word is None:
         write_line(f"{program()} COMMAND [options]: the time machine for web maps")
         write_line("")
-        for known, command in sorted(ours.items()):
+        for known, command in sorted(_commands(commands.__name__).items()):
             write_line(f"  {known:<12} {command().short_desc()}")
         write_line("")
         write_line(f"{program()} COMMAND -h says more; Scrapy's own commands, such as shell, work too")
         sys.exit(0)
+    module = f"{commands.__name__}.{word}"
+    names = [one.name for one in iter_modules(commands.__path__)]
+    is_ours = word in names and hasattr(import_module(module), "Command")
+    settings.set("COMMANDS_MODULE", module if is_ours else "", priority="cmdline")
     others = [one.name for one in entry_points(group="scrapy.commands")]
-    every = [*ours, *_commands("scrapy.commands"), *others]
-    if word not in every:
-        write_error(f"there is no command '{word}'; {nearest(word, every, f'{program()} alone lists them')}")
+    if not is_ours and word not in (scrapys := [*_commands("scrapy.commands"), *others]):
+        hint = nearest(word, [*_commands(commands.__name__), *scrapys], f"{program()} alone lists them")
+        write_error(f"there is no command '{word}'; {hint}")
         sys.exit(ExitStatus.USAGE)
     return argv
 

@@ -7,26 +7,22 @@ import sys
 import time
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from scrapy import signals
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
 
 from tileharvest.errors import TileHarvestError, counted, duration_in_words, printable
+from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.stats import HarvestStats, State
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from scrapy import Spider
-    from scrapy.crawler import Crawler
-
-    from tileharvest.history.summaries import HarvestSummary
-    from tileharvest.spiders.tiles import TileSpider
+from tileharvest.queue.settings import is_shared, workers_of_all
+from tileharvest.spiders.tiles import TileSpider
 
 _REDRAW: Final = 0.25
 """Seconds between two pictures on a terminal."""
@@ -113,8 +109,6 @@ class RunningHarvest:
     def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
         """`is_dry` says that the harvest keeps nothing, so that neither history nor other processes know of
         it."""
-        from tileharvest.queue.settings import is_shared
-
         self.harvest = spider.harvest
         self._crawl = spider.crawl
         self._settings = spider.crawler.settings
@@ -162,8 +156,6 @@ class RunningHarvest:
 
     async def _look(self) -> None:
         """Asks the history, which reads all blocks of the map. Raises TileHarvestError."""
-        from tileharvest.queue.settings import workers_of_all
-
         progress = await self.harvest.progress()
         if progress is not None and progress.segment == self.harvest.segment.name:
             self._recorded = progress
@@ -197,7 +189,6 @@ class HarvestProgress:
 
     def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
         """Adds the harvest of a crawler as soon as its spider opens. Call it before the crawler starts."""
-        from tileharvest.spiders.tiles import TileSpider
 
         def opened(spider: Spider) -> None:
             if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:

@@ -10,20 +10,17 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 from scrapy.addons import AddonManager
 from scrapy.commands import ScrapyCommand
+from scrapy.crawler import CrawlerProcessBase
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from tileharvest.commands.terminal import failing_clearly, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
 from tileharvest.spiders.log import write_printable_lines
-
-if TYPE_CHECKING:
-    from scrapy.crawler import CrawlerProcessBase
-
-    from tileharvest.spiders.site_probe import SiteProbeSpider
+from tileharvest.spiders.site_probe import SiteProbeSpider
 
 Options: TypeAlias = dict[str, dict[str, Any]]
 """Options by their names, each with what `ArgumentParser.add_argument` takes."""
@@ -207,9 +204,6 @@ def ask_site(process: CrawlerProcessBase | None, **arguments: Any) -> SiteProbeS
 
     The command must have `requires_crawler_process`, and can call this once.
     """
-    # Only here, as Scrapy's parts take long to load.
-    from tileharvest.spiders.site_probe import SiteProbeSpider
-
     assert process is not None
     # A person reads what the crawl waits for, and nothing else of its log.
     waits = logging.StreamHandler()

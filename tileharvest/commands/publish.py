@@ -5,20 +5,21 @@ from __future__ import annotations
 import dataclasses
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from scrapy.settings import BaseSettings
 
 from tileharvest.commands.export_command import PLACE, ExportCommand, areas_of
 from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.errors import ConfigurationError, counted
+from tileharvest.export.excerpt import day_of, excerpt_of, nothing_there, zooms_between
+from tileharvest.export.published_folder import Layers, Published, publish, published_zooms
+from tileharvest.history.database import History
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.settings import maps_file
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.export.published_folder import Layers, Published
-    from tileharvest.history.database import History
+from tileharvest.store.settings import open_store
 
 
 class Command(ExportCommand):
@@ -36,10 +37,6 @@ class Command(ExportCommand):
     }
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.export.published_folder import publish
-        from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.settings import open_store
-
         name, folder = opts.name, Path(opts.folder)
         with open_history_for_reading(self.settings) as history:
             layers = _layers(self.settings, history, opts)
@@ -56,10 +53,6 @@ class Command(ExportCommand):
 
 def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers:
     """Returns the excerpts to publish: of all layers, or of the one that --layer or --area names."""
-    from tileharvest.export.excerpt import day_of, excerpt_of, nothing_there, zooms_between
-    from tileharvest.export.published_folder import published_zooms
-    from tileharvest.history.outlines import map_outline
-
     outline = map_outline(history, opts.name)
     last = day_of(outline, None)
     first = outline.days[-min(opts.days or len(outline.days), len(outline.days))]

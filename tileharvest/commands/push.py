@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from tileharvest.commands.history import parse_tile
 from tileharvest.commands.project_command import Answer, ProjectCommand, value
-from tileharvest.commands.settings import queue_owner
+from tileharvest.commands.settings import QueueOwner, queue_owner
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import pushed
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import TILE_MARK
-
-if TYPE_CHECKING:
-    from tileharvest.commands.settings import QueueOwner
-    from tileharvest.tiles.grid import Tile
 
 
 class Command(ProjectCommand):

@@ -5,18 +5,15 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from tileharvest.commands.project_command import Answer, ProjectCommand
-from tileharvest.commands.settings import ask_history, queue_owner
+from tileharvest.commands.settings import QueueOwner, ask_history, queue_owner
 from tileharvest.commands.terminal import table, table_of
 from tileharvest.commands.workers import WORKER_COLUMNS
-from tileharvest.monitoring.overview import NOTHING, look
+from tileharvest.history.summaries import progress_of
+from tileharvest.monitoring.overview import NOTHING, Overview, look
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
-
-if TYPE_CHECKING:
-    from tileharvest.commands.settings import QueueOwner
-    from tileharvest.monitoring.overview import Overview
+from tileharvest.politeness.settings import rules_for
 
 
 class Command(ProjectCommand):
@@ -25,8 +22,6 @@ class Command(ProjectCommand):
     examples = ("my-server", "my-server --json")
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.history.summaries import progress_of
-
         owner = queue_owner(self.settings, opts.name)
         progress, harvest = None, None
         if owner.description is not None:
@@ -80,7 +75,6 @@ def _state(owner: QueueOwner, overview: Overview, *, has_begun: bool) -> tuple[S
     waits = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())
     if owner.description is None:
         return State.of(None, waits=waits), ""
-    from tileharvest.politeness.settings import rules_for
 
     rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
     if rules.gap_at(now) is None and (until := rules.quiet_until(now)) is not None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import queue_owner
 from tileharvest.errors import ConfigurationError, program
-from tileharvest.maps.rates import parse_rate, rate_in_words
+from tileharvest.maps.rates import Delay, parse_rate, rate_in_words
+from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.controls import Controls, controls_of, set_rate
-
-if TYPE_CHECKING:
-    from tileharvest.maps.rates import Delay
 
 _OWN: Final = "default"
 """The word that takes back a rate that was set by hand."""
@@ -33,8 +31,6 @@ class Command(ProjectCommand):
                 raise ConfigurationError(f"{error}; or {_OWN} for its own") from None
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.politeness.settings import rules_for
-
         owner = queue_owner(self.settings, opts.name)
         if owner.description is None:
             raise ConfigurationError(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tileharvest.commands.terminal import first_of, say
 from tileharvest.errors import ExitStatus, counted, program
+from tileharvest.history.costs import Cost
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.monitoring.stats import outcomes_in_words
+from tileharvest.spiders.tiles import TileSpider
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
-
-if TYPE_CHECKING:
-    from tileharvest.history.costs import Cost
-    from tileharvest.spiders.tiles import TileSpider
 
 # Several harvests together end with the first of these statuses that any of them has.
 _WORST_FIRST: Final = {

@@ -6,16 +6,17 @@ from argparse import Namespace
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tileharvest.commands.export_command import DAY, ExportCommand
+from tileharvest.commands.project_command import Answer
 from tileharvest.errors import counted
+from tileharvest.export.excerpt import day_of
+from tileharvest.export.restored_tree import PastSite, Restored, restore
+from tileharvest.history.outlines import map_outline
+from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.maps.settings import described_map
-
-if TYPE_CHECKING:
-    from tileharvest.commands.project_command import Answer
-    from tileharvest.export.restored_tree import Restored
+from tileharvest.store.settings import open_store
 
 
 class Command(ExportCommand):
@@ -29,12 +30,6 @@ class Command(ExportCommand):
     options = DAY
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.export.excerpt import day_of
-        from tileharvest.export.restored_tree import PastSite, restore
-        from tileharvest.history.outlines import map_outline
-        from tileharvest.history.settings import open_history_for_reading
-        from tileharvest.store.settings import open_store
-
         name, folder = opts.name, Path(opts.folder)
         description = described_map(self.settings, name)
         with open_history_for_reading(self.settings) as history:

@@ -6,8 +6,10 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Final
+
+from scrapy import Spider
 
 from tileharvest.commands.due_maps import DueMaps
 from tileharvest.commands.progress import HarvestProgress
@@ -18,12 +20,9 @@ from tileharvest.commands.serve import VIEWER, listening, viewer_of
 from tileharvest.commands.settings import AT_ONCE, maps_at_once, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ExitStatus, TileHarvestError
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from scrapy import Spider
-
+from tileharvest.history.settings import open_history
+from tileharvest.politeness.settings import rules_for
+from tileharvest.spiders.tiles import TileSpider
 
 _GLANCE: Final = 1.0
 """Seconds between two looks of an idle worker for a map that is due."""
@@ -50,8 +49,6 @@ class Command(ProjectCommand):
     """The error with which the worker has ended, if any."""
 
     def check(self, opts: Namespace) -> None:
-        from tileharvest.politeness.settings import rules_for
-
         opts.serve |= any((opts.port, opts.host, opts.allow_host, opts.frame_ancestors))
         self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)
@@ -62,8 +59,6 @@ class Command(ProjectCommand):
             rules_for(self.settings, description)
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.history.settings import open_history
-
         assert self.crawler_process is not None
         # The history must be made before it is read. The first harvest would do so too late.
         open_history(self.settings).close()
@@ -103,8 +98,6 @@ class Command(ProjectCommand):
             self._fault = error
 
     async def _ended(self, name: str, spider: Spider | None) -> None:
-        from tileharvest.spiders.tiles import TileSpider
-
         status = ExitStatus.ERROR
         if isinstance(spider, TileSpider):
             status = spider.crawl.exit_status

@@ -9,18 +9,18 @@ import resource
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from scrapy import Spider
+from scrapy.crawler import Crawler, CrawlerProcessBase
+
+from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.terminal import say
 from tileharvest.errors import ConfigurationError
+from tileharvest.harvest.holdings import kept_open
 from tileharvest.maps.settings import described_map
 from tileharvest.spiders.log import WHOSE
-
-if TYPE_CHECKING:
-    from scrapy import Spider
-    from scrapy.crawler import Crawler, CrawlerProcessBase
-
-    from tileharvest.commands.progress import HarvestProgress
+from tileharvest.spiders.renderers import spider_of
 
 _logger = logging.getLogger(__name__)
 
@@ -82,8 +82,6 @@ class Runner:
         Runs Scrapy's event loop, which can be run once. After the first SIGINT or SIGTERM the requests on the
         way finish. The second signal ends everything at once.
         """
-        from tileharvest.harvest.holdings import kept_open
-
         asyncio.get_event_loop().create_task(self._run(names))
         with kept_open():
             # The reactor must not stop after the first crawl: another one may follow.
@@ -150,8 +148,6 @@ class Runner:
         return working < self._at_once and under_way < self._at_once * _WAITING
 
     def _begin(self, name: str) -> None:
-        from tileharvest.spiders.renderers import spider_of
-
         try:
             renderer = described_map(self._process.settings, name).renderer
         except ConfigurationError:

@@ -8,23 +8,29 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from scrapy.settings import BaseSettings
 from scrapy.utils.log import configure_logging
 
 from tileharvest.commands.due_maps import dues_of
-from tileharvest.commands.project_command import ProjectCommand, value
+from tileharvest.commands.project_command import Options, ProjectCommand, value
 from tileharvest.commands.terminal import say, write_line
 from tileharvest.errors import program
+from tileharvest.history.database import History
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.settings import areas_file, data_folder, maps_file
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.commands.project_command import Options
-    from tileharvest.history.database import History
-    from tileharvest.maps.description import MapDescription
-    from tileharvest.viewer.application import Application
+from tileharvest.pictures.composer import Composer
+from tileharvest.queue.settings import workers_on
+from tileharvest.spiders.settings import relax_garbage_collection
+from tileharvest.store.cache import DiskCache
+from tileharvest.store.settings import open_store
+from tileharvest.viewer import server
+from tileharvest.viewer.application import Application
+from tileharvest.viewer.page_files import page_files
+from tileharvest.viewer.served_maps import ServedMaps
+from tileharvest.viewer.server import parse_ancestors, serve
 
 CACHE_BYTES: Final = 1 << 30
 """The most bytes in the data folder's `cache`: some ten thousand composed pictures."""
@@ -51,9 +57,6 @@ class Command(ProjectCommand):
     options = VIEWER
 
     def answer(self, opts: Namespace) -> None:
-        from tileharvest.spiders.settings import relax_garbage_collection
-        from tileharvest.viewer.server import serve
-
         configure_logging(self.settings)
         with viewer_of(self.settings, opts.name, opts.frame_ancestors) as application:
             served = listening(application, opts)
@@ -71,16 +74,6 @@ def viewer_of(
 
     `ancestors` are the sites of `--frame-ancestors`. Raises ConfigurationError and HistoryError.
     """
-    from tileharvest.history.settings import open_history_if_any
-    from tileharvest.pictures.composer import Composer
-    from tileharvest.queue.settings import workers_on
-    from tileharvest.store.cache import DiskCache
-    from tileharvest.store.settings import open_store
-    from tileharvest.viewer.application import Application
-    from tileharvest.viewer.page_files import page_files
-    from tileharvest.viewer.served_maps import ServedMaps
-    from tileharvest.viewer.server import parse_ancestors
-
     store = open_store(settings)
     cache = DiskCache(data_folder(settings) / "cache", CACHE_BYTES)
     sites, composer = parse_ancestors(ancestors), Composer(store, cache)
@@ -108,8 +101,6 @@ def _next_due(settings: BaseSettings, description: MapDescription, history: Hist
 async def listening(application: Application, opts: Namespace) -> AsyncIterator[None]:
     """Serves the viewer where the options say until the block ends, and says where that is. Raises what the
     server's `listening` raises, and ConfigurationError for a wrong port."""
-    from tileharvest.viewer import server
-
     host = opts.host or "127.0.0.1"
     port = server.parse_port(opts.port or "8000")
     async with server.listening(application, host, port, opts.allow_host) as address:

@@ -7,21 +7,22 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 from zoneinfo import ZoneInfo
 
+from scrapy.settings import BaseSettings
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.project_command import number, value
 from tileharvest.errors import ConfigurationError, nearest
+from tileharvest.history.database import History
+from tileharvest.history.settings import open_history_if_any
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
-
-if TYPE_CHECKING:
-    from scrapy.settings import BaseSettings
-
-    from tileharvest.history.database import History
-    from tileharvest.maps.description import MapDescription
-    from tileharvest.queue.port import Entry, RequestQueue
+from tileharvest.queue.port import Entry, RequestQueue
+from tileharvest.queue.settings import has_local_worker, has_queue, open_beside, queue_names, workers_on
+from tileharvest.scheduler.settings import queue_name
+from tileharvest.spiders.tiles import TileSpider
 
 Told = TypeVar("Told")
 
@@ -49,9 +50,6 @@ class QueueOwner:
         A spider has one for each set of arguments: the one at which a crawl works is meant, or else that
         without arguments, or else the one that was used last.
         """
-        from tileharvest.queue.settings import has_local_worker, has_queue, queue_names
-        from tileharvest.scheduler.settings import queue_name
-
         if self.description is not None:
             return self.name
         name = queue_name(self.settings, self.name)
@@ -78,7 +76,6 @@ class QueueOwner:
 
         Must not be called inside an event loop. Raises QueueError.
         """
-        from tileharvest.queue.settings import open_beside
 
         async def ask() -> Told:
             async with open_beside(self.settings, self.queue) as queue:
@@ -88,8 +85,6 @@ class QueueOwner:
 
     def ask_if_any(self, question: Callable[[RequestQueue], Awaitable[Told]], otherwise: Told) -> Told:
         """Returns the answer of the question, or `otherwise` if there is no queue. Makes no queue."""
-        from tileharvest.queue.settings import has_queue
-
         return self.ask(question) if has_queue(self.settings, self.queue) else otherwise
 
     def push(self, entries: list[Entry]) -> None:
@@ -99,8 +94,6 @@ class QueueOwner:
     @property
     def workers(self) -> int:
         """How many workers are at the queue now, or 0 if that cannot be found out."""
-        from tileharvest.queue.settings import workers_on
-
         return workers_on(self.settings, self.queue)
 
 
@@ -112,7 +105,7 @@ def queue_owner(settings: BaseSettings, name: str) -> QueueOwner:
     try:
         return QueueOwner(settings, name, described_map(settings, name))
     except ConfigurationError:
-        # Spiders take long to load, and most names are those of maps.
+        # All spiders are loaded only for a name that is none of a map.
         owners = {owner.name: owner for owner in queue_owners(settings)}
         if name not in owners and all(owner.description for owner in owners.values()):
             raise
@@ -127,8 +120,6 @@ def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
 
     Raises ConfigurationError.
     """
-    from tileharvest.spiders.tiles import TileSpider
-
     loader = get_spider_loader(settings)
     spiders = [name for name in loader.list() if not issubclass(loader.load(name), TileSpider)]
     maps = all_maps(settings) if maps_file(settings).exists() or not spiders else {}
@@ -137,8 +128,6 @@ def queue_owners(settings: BaseSettings) -> Sequence[QueueOwner]:
 
 def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> Told | None:
     """Returns the answer of the question, or None if there is no history yet. Raises HistoryError."""
-    from tileharvest.history.settings import open_history_if_any
-
     with open_history_if_any(settings) or nullcontext() as history:
         return None if history is None else question(history)
 

@@ -11,6 +11,7 @@ from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import table_of
 from tileharvest.errors import ConfigurationError, duration_in_words, program
 from tileharvest.monitoring.overview import workers_as_plain
+from tileharvest.queue.settings import is_shared, workers_of_all
 
 WORKER_COLUMNS: Final = {
     "host": "host",
@@ -30,8 +31,6 @@ class Command(ProjectCommand):
     examples = ("", "my-server --json")
 
     def answer(self, opts: Namespace) -> Answer:
-        from tileharvest.queue.settings import is_shared, workers_of_all
-
         if not is_shared(self.settings):
             raise ConfigurationError(
                 "workers are only known where a queue in Redis is shared, and no Redis is named: set"

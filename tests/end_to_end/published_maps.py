@@ -15,7 +15,6 @@ from tests.renderers.sites import PAGE, PublishedSite
 from tests.servers.plain_tiles import DEEPEST, WORLD, plain_path
 from tileharvest.renderers.site import Site
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.walk import Walk
 
 
@@ -84,8 +83,8 @@ class PublishedRendering:
             walk = Walk(layer.pyramid)
             coming = list(walk.start())
             for tile in (Tile(one.zoom, one.x, one.y) for one in there if one.layer == layer.name):
-                coming += walk.below(tile, Outcome.ADDED, known=True)
-                coming += walk.beside(tile, Outcome.ADDED, known=True) if walk.goes_sideways else ()
+                coming += walk.below(tile)
+                coming += layer.pyramid.beside(tile) if walk.goes_sideways and tile.zoom == walk.top else ()
             asked |= {LayerTile(layer.name, tile.zoom, tile.x, tile.y) for tile in coming}
         return asked - there
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from tileharvest.harvest.plan import LayerSample, estimate, sample
 from tileharvest.tiles.grid import Tile, TileRange, Zone
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid as Form
 from tileharvest.walk.walk import Walk
 
@@ -50,8 +49,7 @@ class Pyramid:
         while coming:
             tile = coming.pop()
             asked.add(tile)
-            outcome = Outcome.IGNORED if tile in self.sizes else Outcome.NOTHING
-            coming += walk.below(tile, outcome, known=False)
+            coming += walk.below(tile) if tile in self.sizes else ()
         return asked
 
 

@@ -61,7 +61,7 @@ def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_kn
                 is_known = (name, tile) in known
                 outcome = Outcome.IGNORED if is_known else Outcome.NOTHING
                 results.append(TileResult(name, tile, outcome))
-                below += [(name, one) for one in walk.below(tile, outcome, known=is_known)]
+                below += [(name, one) for one in (walk.below(tile) if is_known else ())]
             asked.update(waiting)
             await harvest.keep_results(results)
             waiting = [one for one in below if one not in asked]

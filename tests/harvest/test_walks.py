@@ -126,8 +126,10 @@ async def test_an_audit_of_few_is_of_all_places_below_what_was_skipped(
 
 
 async def test_audit_asks_only_at_zooms_that_are_kept(tmp_path: Path) -> None:
-    steps = {tile: Step(seen=said(tile), is_kept=False) for tile in FIRST_LEVEL}
-    tops = [TileResult(LAYER, tile, Outcome.IGNORED, step=step) for tile, step in steps.items()]
+    tops = [
+        TileResult(LAYER, tile, Outcome.IGNORED, step=Step(seen=said(tile)), is_kept=False)
+        for tile in FIRST_LEVEL
+    ]
     async with opened(tmp_path, DAY, zooms=(0, 0)) as harvest:
         await harvest.keep_results([*tops, *first(DEEPEST)])
         await harvest.finish()

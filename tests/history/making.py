@@ -132,11 +132,11 @@ THIRD = date(2021, 2, 20)
 
 def seen(outcome: str, tile: Tile, last_modified: str | None = OLD, etag: str | None = '"1"') -> TileResult:
     kept = tile.zoom > UPPER.zoom
-    return replace(found(outcome, tile), step=Step(seen=Validator(etag, last_modified), is_kept=kept))
+    return replace(found(outcome, tile), step=Step(seen=Validator(etag, last_modified)), is_kept=kept)
 
 
 def skipping(tile: Tile) -> TileResult:
-    return replace(found("ign", tile), step=Step(skips=True, is_kept=tile.zoom > UPPER.zoom))
+    return replace(found("ign", tile), step=Step(skips=True), is_kept=tile.zoom > UPPER.zoom)
 
 
 def mark(harvest: HarvestRecord, tile: Tile) -> RememberedValidator | None:

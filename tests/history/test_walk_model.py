@@ -266,13 +266,13 @@ class RandomWalks:
         else:
             words = ["ign", "ign", "ign", "gone" if is_kept else "404", "fail"]
         outcome = Outcome(random.choice(words))
-        result = structs.replace(found(outcome, tile), step=Step(is_kept=is_kept))
+        result = structs.replace(found(outcome, tile), is_kept=is_kept)
         if outcome in (Outcome.NOTHING, Outcome.GONE):
-            return structs.replace(result, step=Step(ABSENT, is_kept=is_kept))
+            return structs.replace(result, step=Step(ABSENT))
         if outcome is Outcome.IGNORED and random.random() < 0.5:
             drawn = random.random()
-            return structs.replace(result, step=Step(skips=drawn < 0.5, doubts=drawn > 0.8, is_kept=is_kept))
+            return structs.replace(result, step=Step(skips=drawn < 0.5, doubts=drawn > 0.8))
         if outcome is Outcome.FAILED:
             return result
         seen = Validator(random.choice(['"1"', None]), random.choice([*DATES, None]))
-        return structs.replace(result, step=Step(seen, is_kept=is_kept))
+        return structs.replace(result, step=Step(seen))

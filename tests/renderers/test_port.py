@@ -14,7 +14,6 @@ from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.walk import Walk
 
 MOST_ASKED = 6
@@ -101,10 +100,9 @@ def test_a_walk_comes_to_every_tile_whose_parents_are_published(drawn: Drawn) ->
             if tile in seen:
                 continue
             seen.add(tile)
-            outcome = Outcome.ADDED if tile in tiles else Outcome.NOTHING
-            coming += walk.below(tile, outcome, known=False)
-            if walk.goes_sideways:
-                coming += walk.beside(tile, outcome, known=False)
+            if tile in tiles:
+                coming += walk.below(tile)
+                coming += layer.pyramid.beside(tile) if walk.goes_sideways and tile.zoom == walk.top else ()
 
         def is_reached(tile: Tile, layer: Layer = layer, tiles: dict[Tile, str] = tiles) -> bool:
             above = tile.parent(layer.pyramid.factor)

@@ -30,12 +30,12 @@ def layer_of(site: PublishedSite) -> Layer:
 
 def named(layer: Layer) -> set[str]:
     """The addresses of all tiles that a walk asks for where each of them is there."""
-    coming, found = list(Walk(layer.pyramid).start()), set()
+    walk, found = Walk(layer.pyramid), set()
+    coming = list(walk.start())
     while coming:
         tile = coming.pop()
         found.add(layer.addresses.url_of(tile))
-        if tile.zoom < 0:
-            coming += layer.pyramid.children(tile)
+        coming += walk.below(tile)
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
+from tileharvest.walk.walk import Walk
 
 SEED = Tile.at(-3, 0, 0)
 
@@ -15,15 +16,9 @@ def test_within_an_area_nothing_outside_is_named() -> None:
     """Such as the bounds of a weather map: 3 x 1 deepest tiles, which lie below 2 x 1 coarser ones."""
     pyramid = Pyramid(2, area=TileRange.between(Tile.at(0, 1, 0), Tile.at(0, 3, 0)))
     assert tuple(pyramid.range_at(-1)) == (Tile.at(-1, 0, 0), Tile.at(-1, 1, 0))
-    assert pyramid.children(Tile.at(-1, 0, 0)) == (Tile.at(0, 1, 0),)
-    assert pyramid.children(Tile.at(-1, 1, 0)) == (Tile.at(0, 2, 0), Tile.at(0, 3, 0))
-
-
-def test_where_the_site_says_what_exists_nothing_else_is_named_nor_what_lies_beyond_the_world() -> None:
-    far, beyond = Tile.at(-1, -58_594, 58_593), Tile.at(-1, 1 << 40, 0)
-    pyramid = Pyramid.listed(2, ListedTiles({Tile.at(-1, 0, 0), Tile.at(0, 1, 1), far, beyond}))
-    assert pyramid.children(Tile.at(-1, 0, 0)) == (Tile.at(0, 1, 1),)
-    assert not pyramid.is_endless
+    walk = Walk(pyramid)
+    assert walk.below(Tile.at(-1, 0, 0)) == [Tile.at(0, 1, 0)]
+    assert walk.below(Tile.at(-1, 1, 0)) == [Tile.at(0, 2, 0), Tile.at(0, 3, 0)]
 
 
 @pytest.mark.parametrize("stride", [1, 2])
@@ -32,7 +27,7 @@ def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around(stride: int
     places = {(tile.column, tile.row) for tile in pyramid.beside(SEED)}
     steps = range(-stride, stride + 1)
     assert places == {(x, y) for x in steps for y in steps} - {(0, 0)}
-    assert len(pyramid.children(SEED)) == 4
+    assert len(Walk(pyramid).below(SEED)) == 4
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def walked_over(walk: Walk, its: ChangedGround) -> set[Tile]:
     while coming:
         tile = coming.pop()
         found.add(tile)
-        coming += filter(its.has, PYRAMID.children(tile) if tile.zoom < 0 else ())
+        coming += filter(its.has, walk.below(tile))
     return found
 
 

@@ -15,7 +15,7 @@ from tests.walk.dated import dated
 from tileharvest.tiles.grid import Tile, tile_at
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked
+from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import Decision, decide
@@ -135,16 +135,16 @@ class Harvest:
                 outcome = Outcome.GONE if known else Outcome.NOTHING
             self.found[tile] = outcome
             mark, answer = history.marks.get(tile), Answer(200 if is_there else 404, seen)
-            step = self.walk.step(tile, outcome, answer, mark, how, is_pruned=self.is_pruned)
+            step = Step()
             if outcome is not Outcome.FAILED:
+                step = self.walk.step(tile, outcome, answer, mark, how, is_pruned=self.is_pruned)
                 self.requests += outcome in {Outcome.UPDATED, Outcome.ADDED}
                 history.present.pop(tile, None)
                 history.present |= {tile: seen} if is_there else {}
             if step.skips:
                 self.tops.add(tile)
-            else:
-                below = self.walk.below(tile, outcome, known=known is not None)
-                waiting += [(child, how.below) for child in below]
+            elif is_there or (outcome is Outcome.FAILED and known):
+                waiting += [(child, how.below) for child in self.walk.below(tile)]
             if step.seen is not None:
                 history.marks[tile] = RememberedValidator(
                     step.seen.etag, step.seen.last_modified, is_trusted=True

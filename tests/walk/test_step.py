@@ -78,12 +78,7 @@ def test_a_changed_tile(mark: RememberedValidator | None, asked: Asked, expected
 @pytest.mark.parametrize("asked", [ON_WALK, LATE, IN_FULL])
 def test_a_missing_tile_is_forgotten(outcome: Outcome, asked: Asked) -> None:
     assert step(outcome, AS_IT_WAS, TRUSTED, asked, status=404) == Step(seen=Validator())
-    unknown = RememberedValidator(None, None, is_trusted=False)
-    assert step(outcome, AS_IT_WAS, unknown, asked, status=404) == Step()
-
-
-def test_a_failure_means_nothing_for_the_walk() -> None:
-    assert step(Outcome.FAILED, AS_IT_WAS, status=500) == Step()
+    assert step(outcome, AS_IT_WAS, None, asked, status=404) == Step()
 
 
 def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
@@ -102,13 +97,6 @@ def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: i
     dated, mark = Validator(None, NOON), RememberedValidator(None, NOON, is_trusted=True)
     assert step(Outcome.IGNORED, dated, mark, status=status).skips is skips
     assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(Pyramid(3), (0, 0))).skips
-
-
-def test_a_step_says_whether_the_zoom_is_kept() -> None:
-    deep = Walk(Pyramid(3), (0, 0))
-    assert step(Outcome.IGNORED, ANOTHER, walk=deep) == Step(seen=ANOTHER, is_kept=False)
-    assert step(Outcome.IGNORED, AS_IT_WAS, walk=deep) == Step(skips=True, is_kept=False)
-    assert step(Outcome.FAILED, AS_IT_WAS, walk=deep) == Step(is_kept=False)
 
 
 def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange, Zone, first_level, tile_at
-from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
 from tileharvest.walk.walk import Walk
 
@@ -14,7 +13,6 @@ ZONE = Zone(center=(0, -8), width=56, height=29, zoom=-3)
 SEED = Tile.at(-2, 0, 0)
 ENDLESS = Walk(Pyramid.endless(3, (SEED,)))
 FIRST, SECOND, FAR = Tile.at(-1, 0, 0), Tile.at(-1, 1, 0), Tile.at(-1, -58_594, 58_593)
-TILE = tile_at("/1/2", 4)
 
 
 def asked_of(walk: Walk, existing: set[Tile]) -> list[Tile]:
@@ -26,9 +24,9 @@ def asked_of(walk: Walk, existing: set[Tile]) -> list[Tile]:
         assert walk.goes_sideways or tile not in asked
         if tile not in asked:
             asked[tile] = None
-            outcome = Outcome.IGNORED if tile in existing else Outcome.NOTHING
-            coming += walk.below(tile, outcome, known=False)
-            coming += walk.beside(tile, outcome, known=False) if walk.goes_sideways else ()
+            if tile in existing:
+                coming += walk.below(tile)
+                coming += walk.pyramid.beside(tile) if walk.goes_sideways and tile.zoom == walk.top else ()
     return list(asked)
 
 
@@ -113,30 +111,13 @@ def test_a_whole_canvas_starts_block_by_block() -> None:
     assert sum(map(len, blocks)) == canvas.start_size - 64 == 2048**2 - 64
 
 
-@pytest.mark.parametrize(
-    ("outcome", "known", "is_followed"),
-    [
-        *((outcome, False, True) for outcome in sorted(THERE)),
-        *((outcome, True, False) for outcome in sorted(MISSING)),
-        (Outcome.FAILED, True, True),
-        (Outcome.FAILED, False, False),
-    ],
-)
-def test_walk_goes_on_below_and_beside_a_tile_that_is_there_or_failed_and_is_known(
-    outcome: Outcome, known: bool, is_followed: bool
-) -> None:
-    below = Walk(Pyramid(4)).below(TILE, outcome, known=known)
-    assert below == (TILE.children() if is_followed else ())
-    assert len(ENDLESS.beside(SEED, outcome, known=known)) == (8 if is_followed else 0)
-
-
 def test_what_is_kept():
     zone = Walk(Pyramid(12), (-3, 0), (ZONE,))
     # A tile above the start may be pushed. What is below is asked anyway.
-    assert zone.below(next(zone.start()).parent(), Outcome.IGNORED, known=True) == ()
+    assert zone.below(next(zone.start()).parent()) == []
     walk = Walk(Pyramid(6), (-3, -1))
     assert list(walk.kept_zooms) == [-3, -2, -1]
-    assert walk.below(tile_at("/1/2/1/1/1", 6), Outcome.ADDED, known=True) == ()
+    assert walk.below(tile_at("/1/2/1/1/1", 6)) == []
     assert [len(tiles) for tiles in Walk(Pyramid(4)).kept()] == [4, 16, 64, 256]
     assert [len(tiles) for tiles in Walk(Pyramid(4)).kept_below(tile_at("/1", 4))] == [1, 4, 16, 64]
 

@@ -161,7 +161,7 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
             result.sure,
             result.unseen + (3 * weight if is_part and not found else 0.0),
         )
-        level = [below for tile in found for below in walk.below(tile, Outcome.IGNORED, known=False)]
+        level = [below for tile in found for below in walk.below(tile)]
     return result
 
 
@@ -177,7 +177,7 @@ async def _top(
         asked, coming = coming[:most], coming[most:]
         most -= len(asked)
         for tile in await found_among(asked):
-            around = [one for one in walk.beside(tile, Outcome.IGNORED, known=False) if one not in top]
+            around = [one for one in walk.pyramid.beside(tile) if one not in top]
             top |= dict.fromkeys(around)
             coming += around
     return list(top)

@@ -462,6 +462,6 @@ def blocks_found(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBl
                 seen={bit: one.step.seen for bit, one in its.items() if one.step.seen is not None},
                 skips=mask_of(bit for bit, one in its.items() if one.step.skips),
                 doubts=mask_of(bit for bit, one in its.items() if one.step.doubts),
-                is_kept=all(one.step.is_kept for one in its.values()),
+                is_kept=all(one.is_kept for one in its.values()),
             ),
         )

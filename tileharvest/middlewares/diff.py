@@ -160,7 +160,8 @@ class DiffMiddleware:
         `gets` are the tiles that were asked by GET."""
         harvest, block, known = self._harvest, request.block, request.known
         layer, walk = block.layer, harvest.layers[block.layer].walk
-        is_kept, is_pruned = block.zoom in walk.kept_zooms, block.layer in harvest.walks.pruned
+        result.found.is_kept = is_kept = block.zoom in walk.kept_zooms
+        is_pruned = block.layer in harvest.walks.pruned
 
         def judge(bit: int, answer: Answer) -> None:
             tile, by_head = block.tile(bit), not gets >> bit & 1
@@ -211,7 +212,6 @@ def _note(
         found.validators[bit] = verdict.validator
     if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
         result.spared_bytes += latest.image.size
-    found.is_kept = step.is_kept
     found.doubts |= step.doubts << bit
     if step.seen is not None:
         found.seen[bit] = step.seen

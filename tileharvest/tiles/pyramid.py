@@ -153,15 +153,6 @@ class Pyramid:
             return TileRange.whole(self.depth, zoom)
         return self.area.at_zoom(zoom, self.factor)
 
-    def children(self, tile: Tile) -> tuple[Tile, ...]:
-        """Returns the tiles right below a tile that the layer can have. Raises ValueError at the deepest
-        zoom."""
-        children, there = tile.children(self.factor), self.there
-        if self.area is None:
-            return children
-        within = self.range_at(tile.zoom + 1)
-        return tuple(one for one in children if one in within and (there is None or one in there))
-
     def beside(self, tile: Tile) -> tuple[Tile, ...]:
         """Returns the tiles of an endless layer around one of its tiles, corners included, as far as the
         stride."""

@@ -7,11 +7,8 @@ from typing import Final
 import msgspec
 
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import CHANGED, MISSING, Outcome
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator
-
-_NOT_SKIPPING = MISSING | {Outcome.FAILED}
-
 
 TILE_MARK: Final = "#tile="
 """Follows the address of a map's page in the address of a tile that a person has pushed by its name:
@@ -45,8 +42,7 @@ IN_FULL: Final = Asked(in_full=True)
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a tile's answer means for the walk; `Walk.step` decides it. Raises ValueError if more than one of
-    `seen`, `skips` and `doubts` is set."""
+    """What a tile's answer means for the walk; `Walk.step` decides it. At most one of the three is set."""
 
     seen: Validator | None = None
     """The validator that is to be remembered of the tile. It is empty for a tile that is not there. None if
@@ -56,20 +52,11 @@ class Step(msgspec.Struct, frozen=True):
     doubts: bool = False
     """Whether the tile is not to be trusted any more: its remembered validator is of another state, and the
     new one came too late to be remembered."""
-    is_kept: bool = True
-    """Whether the map keeps the tile's zoom. A tile of another zoom is only asked whether it exists."""
-
-    def __post_init__(self) -> None:
-        if (self.seen is not None) + self.skips + self.doubts > 1:
-            raise ValueError(f"what is seen is neither skipped nor doubted: {self}")
 
 
 class TileResult(msgspec.Struct, frozen=True):
-    """The outcome of one tile with all that recording it needs: the item that spiders yield. Recording the
-    same result twice changes nothing.
-
-    Raises ValueError if the parts do not belong together.
-    """
+    """The outcome of one tile with all that recording it needs. Recording the same result twice changes
+    nothing."""
 
     layer: str
     tile: Tile
@@ -83,24 +70,5 @@ class TileResult(msgspec.Struct, frozen=True):
     reason: str | None = None
     """For a `fail` the reason, in a line for a person, such as `500 Internal Server Error (5 attempts)`."""
     step: Step = Step()
-
-    def __repr__(self) -> str:
-        """Leaves out the image's bytes."""
-        fields = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "body")
-        return f"TileResult({', '.join(fields)})"
-
-    def __post_init__(self) -> None:
-        if self.outcome is Outcome.SKIPPED:
-            raise ValueError("what was not asked has no result")
-        if self.step.skips and self.outcome in _NOT_SKIPPING:
-            raise ValueError(f"outcome {self.outcome}: only what lies below an unchanged tile is not asked")
-        if self.image is not None and not self.step.is_kept:
-            raise ValueError("a tile of a zoom that is not kept comes with an image")
-        if (self.outcome in CHANGED) != (self.image is not None):
-            raise ValueError(f"outcome {self.outcome} with image {self.image}")
-        if self.image is None and self.body is not None:
-            raise ValueError(f"outcome {self.outcome}: bytes without an image")
-        if self.image is not None and self.body is not None and len(self.body) != self.image.size:
-            raise ValueError(f"{len(self.body)} bytes are not an image of {self.image.size} bytes")
-        if (self.outcome is Outcome.FAILED) != (self.reason is not None):
-            raise ValueError(f"outcome {self.outcome} with reason {self.reason}")
+    is_kept: bool = True
+    """Whether the map keeps the tile's zoom. A tile of another zoom is only asked whether it exists."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from tileharvest.tiles.block import blocks_in, blocks_of, mask_of
+from tileharvest.tiles.block import blocks_in, blocks_of, edges_of, mask_of, mask_within
 from tileharvest.tiles.grid import TileRange
-from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
+from tileharvest.tiles.outcomes import MISSING, Outcome
 from tileharvest.tiles.results import Step
 from tileharvest.tiles.verdict import OK
 from tileharvest.tiles.versions import Validator
@@ -50,7 +50,6 @@ changed. An index that forgets a single tile now and then is found late."""
 
 _ABSENT: Final = Validator()
 """The validator of a tile that is not there, and of a server that sends none."""
-_NOTHING_NEW: Final = Step()
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
 
 
@@ -111,6 +110,7 @@ class Walk:
         self.goes_sideways = pyramid.is_endless and not zones
         """Whether the walk goes sideways along its top. Zones say themselves how far it goes."""
         self._ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, deepest + 1)}
+        self._edges = {zoom: [edges_of(one) for one in ranges] for zoom, ranges in self._ranges.items()}
         if not self._ranges[self.top]:
             raise ValueError(f"no zone lies within a layer of depth {pyramid.depth}")
 
@@ -134,7 +134,7 @@ class Walk:
             # The list of the site is the only edge, so the range is far too large to go through.
             yield from blocks_of(layer, (tile for tile in pyramid.there.at(self.top) if tile in ranges[0]))
         else:
-            yield from filter(None, map(self._there, blocks_in(layer, ranges)))
+            yield from filter(None, map(self.within, blocks_in(layer, ranges)))
 
     def start(self) -> Iterator[Tile]:
         """Yields the tiles of `start_blocks`."""
@@ -143,59 +143,31 @@ class Walk:
     def start_on(self, ground: ChangedGround) -> tuple[Tile, ...]:
         """Returns the tiles to ask for first if the walk keeps to a ground. For an endless layer these are
         all of its tiles at the top, because no tile around them may lead the walk to them."""
-        if not self.goes_sideways:
-            return tuple(filter(ground.has, self.start()))
-        return tuple(tile for tile in ground.tiles() if tile in self._ranges[self.top][0])
-
-    def below(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
-        """Returns the tiles below this one to ask for next, given its outcome.
-
-        A tile that failed counts as unchanged if the history knows it, or something below it (`known`). Else
-        the walk could go on to ask for a whole map that is not there. It never goes on below a tile above the
-        walk's start, such as one that a person has pushed.
-        """
-        is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)
-        if not is_followed or not self.top <= tile.zoom < self.deepest:
-            return ()
-        children = self.pyramid.children(tile)
-        if not self.zones:
-            return children
-        ranges = self._ranges[tile.zoom + 1]
-        return tuple(child for child in children if any(child in r for r in ranges))
+        ranges = self._ranges[self.top]
+        return tuple(tile for tile in ground.tiles() if any(tile in one for one in ranges))
 
     def blocks_below(self, block: Block) -> list[Block]:
-        """Returns the blocks below these tiles to ask for next. There are none above the walk's start and
-        below its deepest zoom."""
+        """Returns the blocks below these tiles to ask for next. There are none above the walk's start, such
+        as below a tile that a person has pushed, and below its deepest zoom."""
         if not self.top <= block.zoom < self.deepest:
             return []
         below = (self.within(child) for child in block.below(self.pyramid.factor))
         return [child for child in below if child is not None]
 
+    def below(self, tile: Tile) -> list[Tile]:
+        """Returns the tiles of `blocks_below`, below a single tile."""
+        (block,) = blocks_of("", [tile])
+        return [one for below in self.blocks_below(block) for _, one in below.tiles()]
+
     def within(self, block: Block) -> Block | None:
         """Returns the block with those of its tiles that the walk may ask for, or None if there are none."""
-        area, ranges = block.area, self._ranges.get(block.zoom, ())
-        if any(area.intersection(one) == area for one in ranges):
-            within: Block | None = block
-        else:
-            within = block.only(mask_of(b for b, tile in block.tiles() if any(tile in r for r in ranges)))
-        return None if within is None else self._there(within)
-
-    def _there(self, block: Block) -> Block | None:
-        """Returns the block with those of its tiles that exist, if the site says which, or None if none
-        does."""
-        there = self.pyramid.there
-        if there is None:
-            return block
-        return block.only(mask_of(bit for bit, tile in block.tiles() if tile in there))
-
-    def beside(self, tile: Tile, outcome: Outcome, *, known: bool) -> tuple[Tile, ...]:
-        """Returns the tiles around this one to ask for, given its outcome. Most of them were asked before.
-
-        There are some only at the top of an endless layer, and only around a tile that is there. An unchanged
-        tile says nothing of its neighbours, so a pruned walk asks for them as well.
-        """
-        is_followed = outcome in THERE or (outcome is Outcome.FAILED and known)
-        return self.pyramid.beside(tile) if is_followed and tile.zoom == self.top else ()
+        mask, there = 0, self.pyramid.there
+        for edges in self._edges.get(block.zoom, ()):
+            mask |= mask_within(edges, block.column, block.row)
+        kept = block.only(mask)
+        if kept is None or there is None:
+            return kept
+        return kept.only(mask_of(bit for bit, tile in kept.tiles() if tile in there))
 
     def step(
         self,
@@ -213,24 +185,31 @@ class Walk:
         `mark` is what the history remembers of the tile. A tile without an ETag vouches for the tiles below
         it only if its size was compared with the known one. The date alone is not enough: a tile has the time
         of its newest child, so it looks unchanged when another tile below it was removed.
+
+        An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen
+        itself. Of a missing tile nothing is remembered any more.
+
+        A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. The older mark is
+        therefore kept. If the late answer is of another state, the mark is doubted. Otherwise the old state,
+        should the site ever put it back, would vouch for what was found below in the meantime.
         """
-        is_kept = tile.zoom in self.kept_zooms
-        if outcome is Outcome.FAILED:
-            return Step(is_kept=is_kept)
-        seen = answer.validator
-        is_compared = seen.etag is not None or (is_kept and answer.status == OK)
-        if outcome in MISSING:
-            seen = Validator()
-        if asked.in_full and mark is not None:
-            # Another worker may have withdrawn the trust after this one had read the mark. If the answer were
-            # not recorded, the tile would stay untrusted and would be asked again and again.
-            mark = msgspec.structs.replace(mark, is_trusted=False)
-        proves = mark is not None and mark.is_trusted and mark.is_of(seen)
-        may_skip = asked.audited or (is_pruned and is_compared and proves)
-        if may_skip and outcome is Outcome.IGNORED and self.below(tile, outcome, known=True):
-            return Step(skips=True, is_kept=is_kept)
-        step = remember(mark, seen, is_late=asked.late)
-        return step if is_kept else msgspec.structs.replace(step, is_kept=False)
+        seen = _ABSENT if outcome in MISSING else answer.validator
+        is_same = mark is not None and mark.is_of(seen)
+        # Another worker may have withdrawn the trust after this one had read the mark. If the answer were not
+        # recorded, the tile would stay untrusted and would be asked again and again.
+        is_proved = mark is not None and is_same and mark.is_trusted and not asked.in_full
+        is_compared = seen.etag is not None or (tile.zoom in self.kept_zooms and answer.status == OK)
+        may_skip = asked.audited or (is_pruned and is_compared and is_proved)
+        if may_skip and outcome is Outcome.IGNORED and self.below(tile):
+            return Step(skips=True)
+        if is_proved:
+            return Step()
+        if seen == _ABSENT:
+            return Step() if mark is None else Step(seen)
+        if asked.late:
+            return Step(doubts=mark is not None and not is_same)
+        # The answer may have left out the date.
+        return Step(seen if mark is None or not is_same else Validator(seen.etag, mark.last_modified))
 
     def audit(
         self,
@@ -263,8 +242,7 @@ class Walk:
                 if tile.zoom <= self.top or tile.parent(self.pyramid.factor) not in parents:
                     yield tile
             for tile in parents:
-                below = self.below(tile, Outcome.IGNORED, known=True)
-                yield from (one for one in below if one.zoom in self.kept_zooms)
+                yield from (one for one in self.below(tile) if one.zoom in self.kept_zooms)
 
         least = 0 if is_of_index else LEAST_AUDITED
         chosen = {*drawn(places, share, least, seed), *drawn(known, 0, LEAST_KNOWN, seed)}
@@ -337,30 +315,6 @@ class RememberedValidator(msgspec.Struct, frozen=True, gc=False):
         return seen.last_modified == self.last_modified or (
             seen.last_modified is None and _holds_date(self.etag, self.last_modified)
         )
-
-
-def remember(mark: RememberedValidator | None, seen: Validator, *, is_late: bool) -> Step:
-    """Returns what to record of an answer for a tile below which everything is asked.
-
-    An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen
-    itself. For a tile that is missing pass an empty validator: it makes the history forget the mark.
-
-    A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. The older mark is
-    therefore kept. If the late answer is of another state, the mark is doubted. Otherwise the old state,
-    should the site ever put it back, would vouch for what was found below in the meantime.
-    """
-    is_same = mark is not None and mark.is_of(seen)
-    if mark is not None and is_same and mark.is_trusted:
-        return _NOTHING_NEW
-    if seen == _ABSENT:
-        is_known = mark is not None and Validator(mark.etag, mark.last_modified) != _ABSENT
-        return Step(seen=seen) if is_known else _NOTHING_NEW
-    if is_late:
-        return Step(doubts=mark is not None and not is_same)
-    if mark is not None and is_same:
-        # The answer may have left out the date.
-        return Step(seen=Validator(seen.etag, mark.last_modified))
-    return Step(seen=seen)
 
 
 def _holds_date(etag: str | None, date: str) -> bool:

@@ -58,44 +58,41 @@ async def share(
 
 @of_two_processes
 async def test_starts_of_several_processes_are_one_row(clock: Clock, one: Throttle, other: Throttle) -> None:
-    first = await one.reserve("h", 3, {"host": 0.05})
-    clock.now += 0.01
-    second = await other.reserve("h", 9, {"host": 0.05})
-    assert (first.start, first.number) == (NOW, 3)
-    assert (second.start, second.number) == (pytest.approx(NOW + 0.15), 3)
-    assert (await one.reserve("h", 1, {"host": 0.05})).number == 0
-    assert (await one.reserve("g", 1, {"host": 0.05})).start == clock.now
+    for start, process in enumerate((one, one, other)):
+        assert await process.reserve("h", {"host": 0.1}) == (pytest.approx(NOW + start / 10), True)
+    # Further ahead than the horizon.
+    assert await one.reserve("h", {"host": 0.1}) == (pytest.approx(NOW + 0.3), False)
+    assert await one.reserve("g", {"host": 0.1}) == (NOW, True)
+    clock.now += 0.1
+    assert await one.reserve("h", {"host": 0.1}) == (pytest.approx(NOW + 0.3), True)
 
 
 @of_two_processes
 async def test_a_map_keeps_its_own_limit_and_the_hosts(clock: Clock, one: Throttle, other: Throttle) -> None:
-    """One start at a time, so that the slower map leaves others to the faster host."""
     both = {"host": 0.05, "map a": 0.1}
-    assert await one.reserve("h", 5, both) == (NOW, 0.1, 1)
-    later = await other.reserve("h", 5, {"host": 0.05, "map b": 0.1})
-    assert (later.start, later.number) == (pytest.approx(NOW + 0.05), 1)
+    assert await one.reserve("h", both) == (NOW, True)
+    assert await other.reserve("h", {"host": 0.05, "map b": 0.1}) == (pytest.approx(NOW + 0.05), True)
     clock.now += 0.05
-    assert await one.reserve("h", 5, both) == (pytest.approx(NOW + 0.1), 0.1, 1)
-    slower = {"host": 0.05, "map a": 1.0}
-    assert await one.reserve("h", 5, slower) == (pytest.approx(NOW + 1.1), 1.0, 0)
+    assert await one.reserve("h", both) == (pytest.approx(NOW + 0.1), True)
+    assert await one.reserve("h", {"host": 0.05, "map a": 1.0}) == (pytest.approx(NOW + 1.1), False)
 
 
 @of_two_processes
 async def test_the_gap_is_read_when_the_next_start_is_reserved(clock: Clock, one: Any, other: Any) -> None:
-    await one.reserve("h", 1, {"host": 60.0})
+    await one.reserve("h", {"host": 60.0})
     clock.now += 0.2
-    assert (await other.reserve("h", 1, {"host": 0.3})).start == pytest.approx(NOW + 0.3)
+    assert (await other.reserve("h", {"host": 0.3})).start == pytest.approx(NOW + 0.3)
 
 
 @of_two_processes
 async def test_a_clock_that_was_set_back_costs_a_minute(clock: Clock, one: Throttle, other: Throttle) -> None:
     clock.now += 3_600
-    await one.reserve("h", 1, {"host": 2.0})
+    await one.reserve("h", {"host": 2.0})
     clock.now = NOW
-    for later, number in ((0, 0), (SET_BACK, 0), (SET_BACK + 2, 1)):
+    for later, is_granted in ((0, False), (SET_BACK, False), (SET_BACK + 2, True)):
         clock.now = NOW + later
-        found = await one.reserve("h", 1, {"host": 2.0})
-        assert (found.start, found.number) == (pytest.approx(NOW + SET_BACK + 2), number)
+        found = await one.reserve("h", {"host": 2.0})
+        assert found == (pytest.approx(NOW + SET_BACK + 2), is_granted)
 
 
 @of_two_processes
@@ -104,18 +101,18 @@ async def test_a_rest_is_for_everybody_and_the_last_one_to_end_counts(
 ) -> None:
     await one.rest("h", 60)
     await one.rest("h", 5)
-    assert await other.reserve("h", 1, {}) == (NOW + 60, 0, 0)
-    assert (await other.reserve("g", 1, {})).number == 1
+    assert await other.reserve("h", {}) == (NOW + 60, False)
+    assert await other.reserve("g", {}) == (NOW, True)
     clock.now += 60
-    assert (await other.reserve("h", 0, {})).start == NOW + 60
+    assert (await other.reserve("h", {})).start == NOW + 60
 
 
 @of_two_processes
 async def test_one_worker_at_a_time_may_probe(clock: Clock, one: Throttle, other: Throttle) -> None:
     probe = {"probe": 5.0}
-    assert [(await each.reserve("h", 1, probe, 0.0)).number for each in (one, other)] == [1, 0]
+    assert [(await each.reserve("h", probe, 0.0)).is_granted for each in (one, other)] == [True, False]
     clock.now += 5
-    assert (await other.reserve("h", 1, probe, 0.0)).number == 1
+    assert (await other.reserve("h", probe, 0.0)).is_granted
 
 
 @of_two_processes
@@ -225,16 +222,16 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
 async def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "throttle.sqlite").write_bytes(b"something else" * 100)
     async with opened(str(tmp_path), Clock()) as one:
-        assert (await one.reserve("h", 1, {"host": 1.0})).number == 1
+        assert (await one.reserve("h", {"host": 1.0})).is_granted
 
 
 async def test_what_cannot_be_read_of_a_host_is_begun_anew(tmp_path: Path) -> None:
     async with opened(str(tmp_path), Clock()) as one:
-        await one.reserve("h", 1, {"host": 1.0})
+        await one.reserve("h", {"host": 1.0})
         with sqlite3.connect(tmp_path / "throttle.sqlite") as file:
             file.execute("UPDATE hosts SET state = x'c1ff'")
-        assert (await one.reserve("h", 1, {"host": 1.0})).number == 1
-        assert (await one.reserve("h", 1, {"host": 1.0}, horizon=0.0)).number == 0
+        assert (await one.reserve("h", {"host": 1.0})).is_granted
+        assert not (await one.reserve("h", {"host": 1.0})).is_granted
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -245,9 +242,9 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 async def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(redis: RedisServer) -> None:
     link = Link(str(redis.socket))
-    first, second = [await RedisThrottle(link).reserve("h", 1, {"host": 3_600.0}) for _ in range(2)]
+    first, second = [await RedisThrottle(link).reserve("h", {"host": 3_600.0}) for _ in range(2)]
     await link.close()
-    assert (first.number, second.number) == (1, 0)
+    assert (first.is_granted, second.is_granted) == (True, False)
     assert abs(first.start - time.time()) < 300
     assert 3_300 < second.start - time.time() < 3_900
 

@@ -65,9 +65,9 @@ async def take_starts(place: str, number: int, limits: dict[str, float]) -> list
     clock = Clock()
     async with opened(place, clock) as throttle:
         while len(starts) < number:
-            found = await throttle.reserve("h", 5, limits)
-            starts += [found.start + place * found.spacing for place in range(found.number)]
-            clock.now = max(clock.now, found.start + max(0, found.number - 1) * found.spacing - HORIZON)
+            found = await throttle.reserve("h", limits)
+            starts += [found.start] if found.is_granted else []
+            clock.now = max(clock.now, found.start - HORIZON)
     return starts
 
 

@@ -18,6 +18,7 @@ from tileharvest.maps.times import QuietHours
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
+from tileharvest.politeness.throttle import SET_BACK
 from tileharvest.politeness.waits import HoldReason
 
 HOST: Final = "map.example.net"
@@ -77,9 +78,9 @@ def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
     return run
 
 
-async def started(throttle: MapThrottle, host: str = HOST, wanted: int = 1) -> bool:
+async def started(throttle: MapThrottle, host: str = HOST) -> bool:
     """Makes a request that is answered at once. Returns whether it could start."""
-    if not await throttle.turn(host, wanted):
+    if not await throttle.turn(host):
         return False
     throttle.count_request()
     throttle.left(host)
@@ -90,7 +91,7 @@ async def starts_of(throttle: MapThrottle, number: int, host: str = HOST) -> lis
     """When a number of requests start, one after the other."""
     starts = []
     for _ in range(number):
-        assert await started(throttle, host, number)
+        assert await started(throttle, host)
         starts.append(now() - BEGIN.timestamp())
     return starts
 
@@ -125,24 +126,37 @@ async def test_a_random_gap_is_drawn_for_each_request(world: World) -> None:
         assert len({round(gap, 3) for gap in gaps}) > 20
 
 
+@pytest.mark.parametrize(("late", "starts"), [(0.25, [0.25, 0.45]), (0.35, [0.4, 0.6])])
 @jumping
-async def test_a_process_that_is_late_keeps_the_gap_and_loses_the_starts_that_it_missed(world: World) -> None:
-    async with world.asking(gap=Delay.of(0.05)) as throttle:
-        await started(throttle, HOST, 5)
-        await asyncio.sleep(0.23)
-        # The second and the third start are too old.
-        assert await starts_of(throttle, 2) == pytest.approx([0.23, 0.28])
+async def test_a_process_that_is_late_keeps_the_gap_and_loses_a_start_that_it_missed(
+    world: World, late: float, starts: list[float]
+) -> None:
+    async with world.asking(gap=Delay.of(0.2)) as throttle:
+        await started(throttle)
+        starting = asyncio.ensure_future(starts_of(throttle, 2))
+        await asyncio.sleep(0)
+        loop: Any = asyncio.get_running_loop()
+        loop.jump(late)
+        assert await starting == pytest.approx(starts)
+
+
+@jumping
+async def test_a_clock_that_is_set_back_stops_no_map(world: World) -> None:
+    async with world.asking(gap=Delay.of(1.0)) as throttle:
+        await starts_of(throttle, 2)
+        world.set_back = 3600.0
+        (start,) = await starts_of(throttle, 1)
+        assert start <= SET_BACK + 3
 
 
 @jumping
 async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None:
     async with world.asking(gap=Delay.of(0.1)) as throttle:
-        assert await started(throttle, HOST, 2)
+        assert await started(throttle)
         await throttle.look(rate=Delay.of(5.0))
-        # The second start, at 0.1, was reserved and is lost.
-        assert await starts_of(throttle, 1) == pytest.approx([5.1])
+        assert await starts_of(throttle, 1) == pytest.approx([5.0])
         await throttle.look(rate=Delay.of(1.0))
-        assert await starts_of(throttle, 2) == pytest.approx([6.1, 7.1])
+        assert await starts_of(throttle, 2) == pytest.approx([6.0, 7.0])
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from tileharvest.maps.budgets import PARTS, Budget
 from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
-from tileharvest.politeness.throttle import HORIZON, Reservation, Share, Spent
+from tileharvest.politeness.throttle import HORIZON, Share, Spent
 from tileharvest.politeness.waits import HeldError, Hold, HoldReason
 
 if TYPE_CHECKING:
@@ -34,7 +36,6 @@ _LATE: Final = 0.1
 be closer than planned."""
 _AGAIN: Final = 0.1
 """Seconds after which a request that was held back asks for its turn again."""
-_NO_STARTS: Final = Reservation(0.0, 0.0, 0)
 _NUMBERS: Final = count()
 
 
@@ -45,21 +46,10 @@ class _HostPart:
         self.on_the_way = 0
         self.share, self.share_ends = 0, -inf
         """The requests that may be on the way, and until when."""
-        self.starts = _NO_STARTS
-        """The starts that are left of the last reservation."""
         self.last = -inf
         """When the last request started."""
         self.delays: dict[str, Delay] | None = None
         """The delays to keep by the names of their limits, as they were at the last look."""
-
-    def next_start(self, now: float) -> float | None:
-        """Returns when the next of the reserved starts may be used, or None if none is left. One that this
-        process was too busy to use in time is lost: others may have later ones already."""
-        start, spacing, number = self.starts
-        while number and start + _LATE < now:
-            start, number = start + spacing, number - 1
-        self.starts = Reservation(start, spacing, number)
-        return max(start, self.last + spacing) if number else None
 
 
 class MapThrottle:
@@ -124,12 +114,9 @@ class MapThrottle:
     async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
         map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
-        is_new_rate, self._rate = rate != self._rate, rate
-        self.is_paused, self._is_idle = is_paused, not is_busy
+        self._rate, self.is_paused, self._is_idle = rate, is_paused, not is_busy
         for host, state in list(self._hosts.items()):
             state.delays = None
-            if is_new_rate:
-                state.starts = _NO_STARTS
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
             elif state.share_ends > -inf:
@@ -139,7 +126,7 @@ class MapThrottle:
             # Requests are taken one by one.
             if part != "requests" and most is not None and so_far >= most:
                 self.lacking = self.lacking or part
-        rest = await self._throttle.reserve(self.host, 0, {})
+        rest = await self._throttle.reserve(self.host, {})
         # The others may not know yet of a rest that this worker was asked for.
         now = self._clock()
         ends = max(rest.start, self._rests_until)
@@ -187,7 +174,7 @@ class MapThrottle:
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
         included, gets True for these seconds."""
-        return (await self._throttle.reserve(host, 1, {"probe": seconds}, horizon=0.0)).number == 1
+        return (await self._throttle.reserve(host, {"probe": seconds}, horizon=0.0)).is_granted
 
     def adapt(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests until the next call."""
@@ -239,7 +226,7 @@ class MapThrottle:
             own = Share(self._worker, self._name, state.on_the_way, not self._is_idle)
             if host == self._rules.host:
                 meter, seconds = self._cost_meter, self._seconds_before + self._cost_meter.worked
-                own = own._replace(spent=Spent(meter.requests + coming, meter.received_bytes, seconds))
+                own = replace(own, spent=Spent(meter.requests + coming, meter.received_bytes, seconds))
             of_host, _ = self._rules.limits_at(host)
             state.share, others = await self._throttle.share(host, own, of_map, of_host, self._lasts)
             state.share_ends = ends
@@ -249,9 +236,9 @@ class MapThrottle:
 
     # Turns
 
-    async def turn(self, host: str, wanted: int = 1) -> bool:
+    async def turn(self, host: str) -> bool:
         """Returns True when a request may start at the host: it has a place, its turn has come, and it was
-        taken from the budget. It then must start at once, or its turn is lost. This many are `wanted` soon.
+        taken from the budget. It then must start at once, or its turn is lost.
 
         Returns False as soon as anything holds requests back.
         """
@@ -269,7 +256,7 @@ class MapThrottle:
         state.on_the_way += 1
         has_turn = False
         try:
-            has_turn = await self._has_start(host, wanted) and await self._is_granted()
+            has_turn = await self._has_start(host) and await self._is_granted()
         finally:
             if not has_turn:
                 self.left(host)
@@ -288,32 +275,30 @@ class MapThrottle:
         finally:
             self.left(host)
 
-    async def _has_start(self, host: str, wanted: int) -> bool:
+    async def _has_start(self, host: str) -> bool:
         """Returns True when a start at the host has come, and False when anything holds requests back."""
-        state = self._hosts[host]
+        state, chance = self._hosts[host], random.random()  # noqa: S311 - no secret
         while self.held is None:
+            limits = {name: delay.draw(chance) for name, delay in self._delays(host).items()}
+            if not limits:
+                state.last = self._clock()
+                return True
+            start, is_granted = await self._throttle.reserve(host, limits)
+            if not is_granted:
+                # Not longer than until the next look.
+                await asyncio.sleep(min(LOOK, max(0.0, start - HORIZON - self._clock())))
+                continue
+            spacing = max(limits.values())
+            # If the last start lies ahead, the clock was set back.
+            state.last = min(state.last, self._clock())
+            # The last start may have come late, and other requests may start meanwhile.
+            while 0 < (wait := max(start, state.last + spacing) - self._clock()) <= HORIZON + _LATE:  # noqa: ASYNC110
+                await asyncio.sleep(wait)
             now = self._clock()
-            at, delays = state.next_start(now), self._delays(host)
-            if at is None and not delays:
+            if wait <= 0 and now <= start + _LATE and self.held is None:
+                _logger.debug("a request of map '%s' starts at %s", self._name, start)
                 state.last = now
                 return True
-            if at is None:
-                chance = random.random()  # noqa: S311 - no secret
-                limits = {name: delay.draw(chance) for name, delay in delays.items()}
-                # A random delay is drawn for each start. Others are reserved as far as they have a place.
-                is_random = any(delay.least < delay.most for delay in delays.values())
-                most = 1 if is_random else max(1, min(wanted, state.share - state.on_the_way + 1))
-                state.starts = found = await self._throttle.reserve(host, most, limits)
-                if found.number:
-                    continue
-                at = found.start - HORIZON
-            elif at <= now:
-                start, spacing, number = state.starts
-                _logger.debug("a request of map '%s' starts at %s", self._name, start)
-                state.starts, state.last = Reservation(start + spacing, spacing, number - 1), now
-                return True
-            # Not longer than until the next look.
-            await asyncio.sleep(min(LOOK, max(0.0, at - self._clock())))
         return False
 
     def _delays(self, host: str) -> dict[str, Delay]:

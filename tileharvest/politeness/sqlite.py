@@ -8,7 +8,6 @@ import secrets
 import sqlite3
 import time
 from contextlib import suppress
-from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -82,9 +81,9 @@ class SqliteThrottle(Throttle):
                 state = HostState() if row is None else _read(row[0], host)
                 now = self.clock()
                 if act == "share":
-                    for worker, (share, until) in state.shares.items():
-                        if until > now and not self._is_alive(worker):
-                            state.shares[worker] = share, -inf
+                    for worker, one in state.shares.items():
+                        if one.ends > now and not self._is_alive(worker):
+                            state.leave(now, worker)
                 answer = getattr(state, act)(now, *given)
                 kept = msgspec.msgpack.encode(state)
                 connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, kept))

@@ -4,19 +4,20 @@ rules, and the port to it."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from math import floor, inf
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tileharvest.maps.rates import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 HORIZON: Final = 0.25
-"""Seconds by which starts are reserved ahead. As much is lost at most when a worker is killed, and one map of
-a host may wait as long for the start that another one has reserved."""
+"""Seconds by which a start is reserved ahead. As long may one map of a host wait for the start that another
+one has reserved."""
 
 TURN: Final = 5.0
 """Seconds after which another worker has the place that cannot be divided."""
@@ -29,14 +30,12 @@ _REST: Final = "rest"
 
 
 class Reservation(NamedTuple):
-    """Starts that nobody else has: the first of `number` at `start`, the others `spacing` seconds apart.
-
-    If `number` is 0, nothing may start now. At `start - HORIZON` it is time to ask again.
-    """
+    """The next start at a host."""
 
     start: float
-    spacing: float
-    number: int
+    is_granted: bool
+    """Whether it was reserved, so that nobody else has it. Otherwise it is time to ask again at `start -
+    HORIZON`."""
 
 
 class Spent(NamedTuple):
@@ -48,7 +47,7 @@ class Spent(NamedTuple):
     """Seconds of work. Workers work side by side, so the largest number of any worker counts."""
 
 
-class Share(NamedTuple):
+class Share(msgspec.Struct, frozen=True):
     """What a worker has of the places of a host. Each request that is on the way takes a place."""
 
     worker: str
@@ -58,6 +57,8 @@ class Share(NamedTuple):
     is_busy: bool = True
     """Whether it wants places."""
     spent: Spent = Spent()
+    ends: float = -inf
+    """When the share ends. After that only what the worker has spent counts."""
 
 
 class HostState(msgspec.Struct):
@@ -65,34 +66,25 @@ class HostState(msgspec.Struct):
 
     times: dict[str, float] = {}
     """The last start by each limit, and when the rest ends."""
-    shares: dict[str, tuple[Share, float]] = {}
-    """The share of each worker, and until when it lasts. After that only what the worker has spent counts."""
+    shares: dict[str, Share] = {}
+    """The share of each worker."""
 
-    def reserve(
-        self, now: float, number: int, limits: Mapping[str, float], horizon: float
-    ) -> tuple[float, int]:
-        """Returns the seconds until the first start, and the number of starts.
+    def reserve(self, now: float, limits: Mapping[str, float], horizon: float) -> tuple[float, bool]:
+        """Returns the seconds until the next start, and whether it is reserved.
 
         This is GCRA without bursts: the spacing is read when the next start is reserved, so that another rate
         counts at once. A last start much later than the horizon was written before the clock was set back,
-        and is moved. The number is 1 if limits differ, as the starts of the slower one would make others of
-        the faster one wait.
+        and is moved.
         """
         rest = self.times.get(_REST, -inf)
         start = max(now, rest) if rest <= now + LONGEST else now
         for name, spacing in limits.items():
             self.times[name] = min(self.times.get(name, -inf), now + SET_BACK)
             start = max(start, self.times[name] + spacing)
-        spacing = max(limits.values(), default=0.0)
-        if start > now + horizon or number < 1:
-            return start - now, 0
-        if len(set(limits.values())) > 1:
-            number = 1
-        elif spacing:
-            # A billionth is added, because sums of floating-point starts are not exact.
-            number = min(number, 1 + floor((now + horizon - start) / spacing + 1e-9))
-        self.times |= dict.fromkeys(limits, start + (number - 1) * spacing)
-        return start - now, number
+        is_granted = start <= now + horizon
+        if is_granted:
+            self.times |= dict.fromkeys(limits, start)
+        return start - now, is_granted
 
     def rest(self, now: float, seconds: float) -> None:
         self.times[_REST] = max(self.times.get(_REST, -inf), now + seconds)
@@ -102,24 +94,20 @@ class HostState(msgspec.Struct):
         those of the host. A worker that is not busy gets none. Returns also what the others of the map have
         spent.
 
-        What remains when places are divided goes to some workers, to others after each `TURN`. Workers hold
-        what they were given last until they ask again, or are gone. So all together never have more than
-        there are.
+        Workers hold what they were given last until they ask again, or are gone. So all together never have
+        more than there are.
         """
         # The run of a map ends with its last worker.
-        running = {one.map for one, until in self.shares.values() if until > now}
-        self.shares = {name: held for name, held in self.shares.items() if held[0].map in running}
-        others = [held for name, held in self.shares.items() if name != own.worker]
-        alive = [one for one, until in others if until > now]
-        parts = []
-        for places, mates in ((of_map, [one for one in alive if one.map == own.map]), (of_host, alive)):
-            names = sorted([own.worker, *(one.worker for one in mates if one.is_busy)])
-            part, remainder = divmod(places, len(names))
-            rank = (names.index(own.worker) + int(now / TURN)) % len(names)
-            parts.append(min(part + (rank < remainder), places - sum(one.places for one in mates)))
-        number = max(0, min(parts)) if own.is_busy else 0
-        self.shares[own.worker] = own._replace(places=max(own.places, number)), now + lasts
-        spent = [one.spent for one, _ in others if one.map == own.map]
+        running = {one.map for one in self.shares.values() if one.ends > now}
+        others = [one for one in self.shares.values() if one.map in running and one.worker != own.worker]
+        alive = [one for one in others if one.ends > now]
+        number = 0
+        if own.is_busy:
+            mates = [one for one in alive if one.map == own.map]
+            number = max(0, min(_part(now, own, of_map, mates), _part(now, own, of_host, alive)))
+        kept = replace(own, places=max(own.places, number), ends=now + lasts)
+        self.shares = {one.worker: one for one in (*others, kept)}
+        spent = [one.spent for one in others if one.map == own.map]
         return number, Spent(
             sum(one.requests for one in spent),
             sum(one.received_bytes for one in spent),
@@ -128,7 +116,15 @@ class HostState(msgspec.Struct):
 
     def leave(self, _: float, worker: str) -> None:
         if worker in self.shares:
-            self.shares[worker] = self.shares[worker][0], -inf
+            self.shares[worker] = replace(self.shares[worker], ends=-inf)
+
+
+def _part(now: float, own: Share, places: int, beside: Sequence[Share]) -> int:
+    """Returns a worker's part of these places beside others. What remains when they are divided goes to some
+    workers, to others after each `TURN`."""
+    names = sorted([own.worker, *(one.worker for one in beside if one.is_busy)])
+    rank = (names.index(own.worker) + int(now / TURN)) % len(names)
+    return min((places + len(names) - 1 - rank) // len(names), places - sum(one.places for one in beside))
 
 
 class Throttle(ABC):
@@ -161,14 +157,12 @@ class Throttle(ABC):
         """Calls the method of the host's state of that name. Returns when that was, by `clock`, and the
         answer."""
 
-    async def reserve(
-        self, host: str, number: int, limits: Mapping[str, float], horizon: float = HORIZON
-    ) -> Reservation:
-        """Reserves at most `number` starts, and none further ahead than the horizon. While the host rests
-        there are none. `limits` has the least seconds between two starts, by the names of the host's limit
-        and of the map's."""
-        now, (wait, granted) = await self._do("reserve", host, number, limits, horizon)
-        return Reservation(now + wait, max(limits.values(), default=0.0), granted)
+    async def reserve(self, host: str, limits: Mapping[str, float], horizon: float = HORIZON) -> Reservation:
+        """Reserves the next start, unless that is further ahead than the horizon. While the host rests there
+        is none. `limits` has the least seconds between two starts, by the names of the host's limit and of
+        the map's."""
+        now, (wait, is_granted) = await self._do("reserve", host, limits, horizon)
+        return Reservation(now + wait, is_granted)
 
     async def rest(self, host: str, seconds: float) -> None:
         """Lets nobody start at the host for these seconds. Of several rests the last one to end counts."""

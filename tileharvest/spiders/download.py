@@ -191,7 +191,7 @@ class TileDownloadHandler:
         throttle = self._throttle
         while not self._crawl.is_ending and (first := self._next_block()) is not None:
             host = first.host
-            if not await throttle.turn(host, len(first.waiting)):
+            if not await throttle.turn(host):
                 return
             # The most urgent block of that host may be another one by now.
             block = self._next_block(host)

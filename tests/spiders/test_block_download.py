@@ -36,6 +36,7 @@ from tileharvest.walk.walk import Walk
 LAYER: Final = "day"
 MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
 REFUSED: Final = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+UNAVAILABLE: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
 
 
@@ -299,13 +300,16 @@ async def test_what_is_in_doubt_in_a_pause_is_left() -> None:
         assert (await site.ask_known(0b11)).asked == 0b11
 
 
-async def test_every_403_of_a_row_that_turns_out_to_be_a_limit_is_left() -> None:
+@pytest.mark.parametrize("failure", [REFUSED, UNAVAILABLE, b""], ids=["403", "503", "no answer"])
+async def test_no_tile_of_a_row_that_makes_the_host_doubted_loses_an_attempt(failure: bytes) -> None:
     async with stage(concurrency=1, HOST_DOWN_AFTER=3, HOST_DOWN_PAUSE=60) as site:
-        tiles = dict(Block(LAYER, 0, 0, -1, mask_of(range(6))).tiles())
-        site.answers |= {site.path(tiles[bit]): REFUSED for bit in (1, 3, 4, 5)}
+        tiles = dict(Block(LAYER, 0, 0, -1, mask_of(range(7))).tiles())
+        site.answers |= {site.path(tiles[bit]): failure for bit in (1, 3, 4, 5)}
         # The first one stands alone between good answers, and is asked once more, too.
-        assert (await site.ask(mask_of(range(6)))).asked == 0b101
+        assert (await site.ask(mask_of(range(7)))).asked == 0b101
         assert len(site.heads) == 6
+        assert site.throttle.held is not None
+        assert site.throttle.held.reason is HoldReason.DOWN
 
 
 async def test_a_host_that_asks_for_a_rest_gets_it_and_the_tiles_that_have_not_started_are_left() -> None:

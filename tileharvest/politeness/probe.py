@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -123,19 +122,16 @@ def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> Forb
 
 
 async def _robots_of(origin: str, fetch: Fetch, description: MapDescription) -> Robots:
-    """Returns the rules of a site. If the site answers that it has no robots.txt, everything is allowed.
-
-    Raises SiteError for a failure of the server, or no answer: then everything is forbidden for now (RFC
-    9309, section 2.3.1). 429 counts as a failure, too. Raises it also for a site that wants to be asked more
-    slowly than a person has agreed to."""
+    """Returns the rules of a site. Raises SiteError if they cannot be read, and for a site that wants to be
+    asked more slowly than a person has agreed to."""
     url = f"{origin}/robots.txt"
     answer = await fetch("GET", url)
-    if answer.status >= 500 or answer.status == HTTPStatus.TOO_MANY_REQUESTS:
+    rules = Robots.answered(origin, answer.status, answer.body)
+    if rules is None:
         raise SiteError(
             f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
             " asked for; try again later"
         )
-    rules = Robots.of(origin, answer.body if answer.status == 200 else b"")
     if (slow := too_slow(rules.gap, description.gap or NO_DELAY)) is not None:
         raise SiteError(
             f"{url} {slow}, and nothing else was asked for: write delay = {rules.gap.most:.0f} for map"

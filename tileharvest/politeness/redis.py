@@ -1,8 +1,7 @@
-"""The throttle of a fleet, in Redis: a hash for each host, and one script."""
+"""The throttle of a fleet, in Redis: a value for each host, and one script."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import time
@@ -12,7 +11,6 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import msgspec
-from redis.exceptions import NoScriptError
 
 from tileharvest.maps.rates import LONGEST
 from tileharvest.politeness.throttle import SET_BACK, TURN, Throttle
@@ -46,13 +44,8 @@ class RedisThrottle(Throttle):
         own_clock = {} if self.clock is time.time else {"now": self.clock()}
         argument = msgspec.msgpack.encode({"act": act, "given": given, **_RULES, **own_clock})
 
-        async def run(client: Any) -> bytes:
-            script, digest = _script()
-            try:
-                answer: bytes = await client.evalsha(digest, 1, key_of(host), argument)
-            except NoScriptError:
-                answer = await client.eval(script, 1, key_of(host), argument)
-            return answer
+        async def run(client: Any) -> Any:
+            return await client.register_script(_script())(keys=[key_of(host)], args=[argument])
 
         answer = msgspec.msgpack.decode(await self._link.attempt(run))
         return self.clock(), answer
@@ -65,7 +58,5 @@ def key_of(host: str) -> bytes:
 
 
 @cache
-def _script() -> tuple[str, str]:
-    """Returns the script, and the digest by which Redis knows it."""
-    script = resources.files(__package__).joinpath("throttle.lua").read_text(encoding="utf-8")
-    return script, hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+def _script() -> str:
+    return resources.files(__package__).joinpath("throttle.lua").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -39,6 +40,17 @@ class Robots:
     """The longest gap between two requests that any of the sites asks for, by Crawl-delay or Request-rate."""
     rules: Mapping[str, Protego] = field(default_factory=dict)
     """The rules by origin, only of sites that forbid something."""
+
+    @classmethod
+    def answered(cls, origin: str, status: int, body: bytes) -> Robots | None:
+        """Returns the rules of a site by its answer for robots.txt, as `of` does. If it has none, everything
+        is allowed.
+
+        Returns None for a failure of the server, 429 included: then nobody knows what is allowed (RFC 9309,
+        section 2.3.1)."""
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+            return None
+        return cls.of(origin, body if status == HTTPStatus.OK else b"")
 
     @classmethod
     def of(cls, origin: str, content: bytes) -> Robots:

@@ -41,7 +41,7 @@ from tileharvest.spiders.transfer import (
     shared_options,
 )
 from tileharvest.tiles.block import WHOLE, mask_of
-from tileharvest.tiles.verdict import PASSING, REFUSED, Answer, HeadSupport, conditional_headers, retry_after
+from tileharvest.tiles.verdict import PASSING, Answer, HeadSupport, conditional_headers, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -314,8 +314,8 @@ class TileDownloadHandler:
             if isinstance(counts, Answer):
                 block.size += len(counts.body)
                 self._rest_if_asked(host, counts)
-        elif isinstance(answer, Answer) and answer.status in REFUSED:
-            self._leave_refused(host)
+        else:
+            self._leave_in_doubt(host)
         if block.size >= MOST_BYTES:
             self._cut(block)
         block.end_if_complete()
@@ -339,15 +339,14 @@ class TileDownloadHandler:
             heads.is_open = False
         return doubts
 
-    def _leave_refused(self, host: str) -> None:
-        """Takes back the refusals of a host that seems to limit us, so that these tiles are left."""
+    def _leave_in_doubt(self, host: str) -> None:
+        """Takes back the failures and refusals of a host that is doubted, so that these tiles are left, and
+        lose no attempt."""
+        is_in_doubt = self._outages.is_in_doubt
         for block in self._open:
             if block.host == host:
-                block.answers = {
-                    bit: answer
-                    for bit, answer in block.answers.items()
-                    if isinstance(answer, Exception) or answer.status not in REFUSED
-                }
+                found = block.answers.items()
+                block.answers = {bit: answer for bit, answer in found if not is_in_doubt(answer)}
 
     def _rest_if_asked(self, host: str, answer: Answer) -> None:
         """Lets the whole host rest if it has asked for that by Retry-After."""

@@ -56,23 +56,27 @@ class Outages:
     def judged(
         self, host: str, url: str, answer: Answer | Exception, attempt: int
     ) -> Answer | Exception | None:
-        """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it is not one:
-        the host is down, or seems to limit us, and the tile is as it was."""
-        if isinstance(answer, Exception):
-            if not isinstance(answer, kinds_of(self._passing)):
-                return answer
-        elif answer.status in REFUSED:
+        """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it says nothing of
+        the tile, because the host is doubted: then the tile is as it was."""
+        if isinstance(answer, Answer) and answer.status in REFUSED:
             return self._refused(host, url, answer, attempt)
-        elif not _is_failure(answer):
+        if self.is_in_doubt(answer):
+            health = self._note_failure(host, url, is_refusal=False)
+            return None if health.is_doubted else answer
+        if isinstance(answer, Answer):
             # On a map that is mostly empty, hardly any answer but 404 comes.
             is_good = answer.status == OK or answer.status in GONE_STATUSES
             if host in self._hosts:
                 self._hosts[host].answered(well=is_good)
             if is_good:
                 self._good[host] = url
-            return answer
-        health = self._note_failure(host, url, is_refusal=False)
-        return None if health.is_down else answer
+        return answer
+
+    def is_in_doubt(self, answer: Answer | Exception) -> bool:
+        """Returns whether an answer may say something of the host, and nothing of the tile."""
+        if isinstance(answer, Exception):
+            return isinstance(answer, kinds_of(self._passing))
+        return answer.status in REFUSED or _is_failure(answer)
 
     def slow_down(self, host: str) -> None:
         """Asks a host more slowly that has refused more. Ends the crawl if that does not help."""

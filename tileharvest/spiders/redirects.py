@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ROBOTS: Final = "/robots.txt"
-_FAILURES: Final = 500
-"""The first status by which a server says that it has failed."""
 _PASSES: Final = 10.0
 """Seconds after which another site is asked again for a robots.txt that could not be read."""
 _MOST_SITES: Final = 100
@@ -145,9 +143,9 @@ class Redirects:
         found = await send("GET", f"{origin}{_ROBOTS}", terms._replace(own=self._own[host]))
         if isinstance(found, Exception):
             raise AskLater(f"{refused} cannot be read ({no_answer_in_words(found)})") from found
-        if found.status >= _FAILURES or found.status == HTTPStatus.TOO_MANY_REQUESTS:
+        robots = Robots.answered(origin, found.status, found.body)
+        if robots is None:
             raise AskLater(f"{refused} answers {found.status}")
-        robots = Robots.of(origin, found.body if found.status == HTTPStatus.OK else b"")
         assert crawl.harvest is not None
         slow = too_slow(robots.gap, crawl.harvest.description.gap or NO_DELAY)
         if slow is not None:

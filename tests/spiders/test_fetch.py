@@ -48,17 +48,12 @@ class Served:
     def probed(self, known: dict[str, SiteFile]) -> str:
         """Which program it is of, given the files that were known by name."""
         description = MapDescription(name="small", url=PAGE)
-        return self.probed_by(probe, description, known, is_relied_on=False).notes[0]
+        return self.probed_by(probe, description, known).notes[0]
 
-    def probed_by(
-        self, probe: Any, description: MapDescription, known: dict[str, SiteFile], *, is_relied_on: bool
-    ) -> Site:
+    def probed_by(self, probe: Any, description: MapDescription, known: dict[str, SiteFile]) -> Site:
         """What the site says; with the change indexes that it has."""
         by_url = {f"{PAGE}{name}": file for name, file in known.items()}
-        work = probe_as_before(
-            probe, with_indexes, description, self.fetch, by_url, self.read, is_relied_on=is_relied_on
-        )
-        return asyncio.run(work)
+        return asyncio.run(probe_as_before(probe, with_indexes, description, self.fetch, by_url, self.read))
 
 
 async def probe(description: MapDescription, fetch: Fetch) -> Site:
@@ -112,14 +107,14 @@ def bluemap(shared_maps: Path, tmp_path: Path) -> Served:
     )
 
 
-def asked_on_the_next_day(site: Served, changed: str = "", *, is_relied_on: bool = True) -> list[str]:
+def asked_on_the_next_day(site: Served, changed: str = "") -> list[str]:
     """Which files that are there are asked for, when everything was read on the day before."""
-    before = site.probed_by(probe_as_named, WORLD, {}, is_relied_on=False)
+    before = site.probed_by(probe_as_named, WORLD, {})
     known, site.read, site.asked = site.read, {}, []
     if changed:
         site.files[changed] = site.files[changed]._replace(validator=Validator('"2"'))
     by_name = {url.removeprefix(PAGE): file for url, file in known.items()}
-    assert site.probed_by(probe_as_named, WORLD, by_name, is_relied_on=is_relied_on) == before
+    assert site.probed_by(probe_as_named, WORLD, by_name) == before
     assert site.read.keys() == known.keys()
     return sorted(site.asked)
 

@@ -1,13 +1,16 @@
-"""Scrapy's extension that serves a crawl's metrics to Prometheus."""
+"""Scrapy's extension that serves a crawl's metrics to Prometheus. docs/watching.md lists them."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import time
+from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, start_http_server
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
@@ -16,23 +19,54 @@ from tileharvest.maps.settings import setting
 from tileharvest.monitoring.overview import look
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
+from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from aiohttp import web
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from prometheus_client.core import Metric
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
+    from tileharvest.queue.port import Counts
     from tileharvest.scheduler.crawl import CrawlContext
 
 _logger = logging.getLogger(__name__)
 
 _LARGEST_PORT: Final = 65535
 
-_SERVED: Final[dict[tuple[str, int], tuple[list[Prometheus], web.AppRunner]]] = {}
-"""By host and port: the crawls of this process that are watched there, in the order of the page, and their
-server. It works in their event loop, and no crawl waits for it."""
+_Sample: TypeAlias = tuple[type[Gauge] | type[Counter], str, str, dict[str, str], float]
+"""A value of the page: its kind, its name, the words about it, its labels besides `map`, and the number."""
+
+# Counters are made anew for each page. Otherwise prometheus_client adds to each the time at which it was
+# made.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+_TO_ANSWER: Final = 10.0
+"""Seconds that a crawl has for its figures. It needs some milliseconds."""
+
+
+class _Watched:
+    """The crawls that are watched at one address. The server calls `collect` in threads of its own, and stays
+    as long as the process."""
+
+    def __init__(self) -> None:
+        self.crawls: list[Prometheus] = []
+
+    def collect(self) -> Iterable[Metric]:
+        found = []
+        for crawl in list(self.crawls):
+            # A crawl may end meanwhile.
+            with suppress(CancelledError, TimeoutError, RuntimeError):
+                figures = asyncio.run_coroutine_threadsafe(crawl.figures(), crawl.loop)
+                found.append(figures.result(_TO_ANSWER))
+        return metrics_of(found).collect()
+
+
+_SERVED: Final[dict[tuple[str, int], _Watched]] = {}
+"""By host and port."""
 
 
 class Prometheus:
@@ -58,8 +92,8 @@ class Prometheus:
             raise NotConfigured
         return cls(crawl, address)
 
-    async def watched(self) -> tuple[str, Overview | None, Harvest | None]:
-        """Returns the map, the overview of its queue, and its harvest, as `metrics_page` takes them."""
+    async def figures(self) -> tuple[str, Overview | None, Harvest | None]:
+        """Returns the map, the overview of its queue, and its harvest."""
         crawler, harvest, overview = self._crawl.crawler, self._crawl.harvest, None
         scheduler = scheduler_of(crawler)
         if scheduler is not None and scheduler.is_open:
@@ -69,42 +103,33 @@ class Prometheus:
         assert crawler.spider is not None
         return harvest.description.name if harvest else crawler.spider.name, overview, harvest
 
-    async def _opened(self) -> None:
-        # Only here, as the server takes long to load.
-        from tileharvest.extensions.metrics import listen, metrics_server  # noqa: PLC0415
-
+    def _opened(self) -> None:
+        self.loop = asyncio.get_running_loop()
         host, port = self._address
-        if self._address in _SERVED:
-            _SERVED[self._address][0].append(self)
-            return
-        crawls = [self]
-        server = metrics_server(crawls)
-        _SERVED[self._address] = crawls, server
-        try:
-            await listen(server, host, port)
-        except (OSError, UnicodeError) as error:
-            _SERVED.pop(self._address)
-            in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-            _logger.warning(
-                "port %d of %s is not served to Prometheus: %s; this goes on without. Each worker on one"
-                " computer needs a port of its own, such as -s PROMETHEUS_PORT=%d",
-                port,
-                host,
-                "it is in use" if in_use else error,
-                port + 1,
-            )
-        else:
+        if self._address not in _SERVED:
+            watched, registry = _Watched(), CollectorRegistry()
+            registry.register(watched)
+            try:
+                start_http_server(port, host, registry)
+            except (OSError, UnicodeError) as error:
+                in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+                _logger.warning(
+                    "port %d of %s is not served to Prometheus: %s; this goes on without. Each worker on one"
+                    " computer needs a port of its own, such as -s PROMETHEUS_PORT=%d",
+                    port,
+                    host,
+                    "it is in use" if in_use else error,
+                    port + 1,
+                )
+                return
+            _SERVED[self._address] = watched
             _logger.info("numbers for Prometheus at http://%s:%d/metrics", host, port)
+        _SERVED[self._address].crawls.append(self)
 
-    async def _closed(self) -> None:
-        crawls, server = _SERVED.get(self._address, ([], None))
-        if server is None or self not in crawls:
-            return
-        crawls.remove(self)
-        if not crawls:
-            # Another crawl may begin while the last pages end. It starts a server of its own.
-            _SERVED.pop(self._address)
-            await server.cleanup()
+    def _closed(self) -> None:
+        watched = _SERVED.get(self._address)
+        if watched is not None and self in watched.crawls:
+            watched.crawls.remove(self)
 
 
 def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
@@ -115,3 +140,70 @@ def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
     # For asyncio an empty host means every address of the computer. Nobody should open these by an empty
     # setting.
     return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None
+
+
+def metrics_of(watched: Iterable[tuple[str, Overview | None, Harvest | None]]) -> CollectorRegistry:
+    """Returns the metrics of these maps.
+
+    Each map has its name, its overview and its harvest. Without an overview the metrics only say that the
+    queue cannot be asked. Without a harvest there are none of this process. Every metric has the label `map`.
+    The registry is new each time, so that a worker that has gone leaves nothing behind.
+    """
+    registry = CollectorRegistry()
+    metrics: dict[str, Gauge | Counter] = {}
+    for map_name, overview, harvest in watched:
+        for kind, name, what, labels, number in _samples(overview, harvest):
+            if name not in metrics:
+                metrics[name] = kind(f"tileharvest_{name}", what, ("map", *labels), registry=registry)
+            metric = metrics[name].labels(map_name, *labels.values())
+            # Two crawls of one spider share a queue, and each gives all of its figures.
+            metric.set(number) if isinstance(metric, Gauge) else metric.inc(number)
+    return registry
+
+
+def _samples(overview: Overview | None, harvest: Harvest | None) -> Iterator[_Sample]:
+    yield Gauge, "queue_up", "1 where the queue could be asked, 0 where not", {}, overview is not None
+    if overview is not None:
+        yield from _of_queue(overview.counts)
+        if overview.workers is not None:
+            yield from _of_fleet(overview.counts, overview.workers)
+    if harvest is not None:
+        yield from _of_process(harvest)
+
+
+def _of_queue(counts: Counts) -> Iterator[_Sample]:
+    for lane, count in counts.pending.items():
+        yield Gauge, "pending", "Requests that wait and are due", {"lane": lane}, count
+    yield Gauge, "delayed", "Requests that wait until they are due", {}, counts.delayed
+    yield Gauge, "leased", "Requests handed to workers and not yet finished", {}, counts.leased
+    yield Gauge, "failures", "Requests in the failure list", {}, counts.failed
+    yield Gauge, "done", "Requests finished in the newest segment", {}, counts.done
+    yield Gauge, "seen", "Different requests accepted in the newest segment", {}, counts.seen
+
+
+def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
+    yield Gauge, "workers", "Workers heard of lately", {}, len(workers)
+    # A container that was killed and started again is listed twice for a while, with the same host and pid.
+    # The one that was heard of last counts.
+    by_age = sorted(workers, key=lambda one: -one["heartbeat_age_seconds"])
+    latest = {(one["host"], one["pid"]): one for one in by_age}
+    for name, what in (
+        ("finished", "Requests that the worker has finished since it started"),
+        ("leased", "Requests that the worker holds"),
+        ("heartbeat_age_seconds", "Seconds since the worker was last heard of"),
+    ):
+        for (host, pid), worker in latest.items():
+            if worker[name] is not None:
+                yield Gauge, f"worker_{name}", what, {"host": host, "pid": pid}, worker[name]
+
+
+def _of_process(harvest: Harvest) -> Iterator[_Sample]:
+    tally, cost_meter = harvest.tally, harvest.cost_meter
+    for outcome in Outcome:
+        yield Counter, "tiles", "Tiles with a result, of this process", {"outcome": outcome}, tally[outcome]
+    for name, what, count in (
+        ("requests", "Requests made by this process, repeats and redirects included", cost_meter.requests),
+        ("received_bytes", "Bytes of answers to this process", cost_meter.received_bytes),
+        ("stored_bytes", "Bytes of images that were new to the store", cost_meter.stored_bytes),
+    ):
+        yield Counter, name, what, {}, count

@@ -114,7 +114,7 @@ class BlueMap(Renderer):
 
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         site = await super().probe(description, fetch)
-        return replace(site, answers_head=False, has_index_apart=True, notes=(LEFT_ALONE,))
+        return replace(site, answers_head=False, notes=(LEFT_ALONE,))
 
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
         """Returns a layer for each map that the site lists, in the order of its menu.

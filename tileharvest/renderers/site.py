@@ -137,9 +137,6 @@ class Site:
     answers_head: bool = True
     """Whether the server answers HEAD as it should, without a body. If not, everything is asked by GET,
     conditionally if possible."""
-    has_index_apart: bool = False
-    """Whether the change indexes have files of their own that change with every render. As long as these
-    are unchanged, the configuration need not be asked for at each harvest."""
     notes: tuple[str, ...] = ()
     """Lines for a person about what is harvested and what is not. Each is said once in each harvest."""
     indexes: Mapping[str, ChangeIndex] = field(default_factory=dict)

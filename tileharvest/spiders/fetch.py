@@ -161,71 +161,40 @@ async def probe_as_before(
     fetch: Fetch,
     known: Mapping[str, SiteFile],
     read: dict[str, SiteFile],
-    *,
-    is_relied_on: bool,
 ) -> Site:
-    """Probes a site of which files are known, with its change indexes. `read` is that of `fetch`.
+    """Probes a site with its change indexes. `read` is that of `fetch`. `known` has the files that the site
+    had, or is empty if change indexes are not relied on.
 
-    If change indexes are relied on (`is_relied_on`) and lie in files of their own, only these are asked for.
-    If they have not changed, nothing was drawn, and the site's other files are taken to be as they were.
-    Otherwise files that were missing are not looked for if all files that are there are as they were: whoever
-    sets up a site in another way changes one of them. If one has changed, or the probe fails, the site is
-    probed anew, and every file is looked for. No file is asked for twice. Raises the errors of `probe`.
+    If the indexes have files, only these are asked for: they change with every render. Otherwise all files
+    that were there are. If they are as they were, the other files are taken to be so, too: whoever sets up a
+    site in another way changes one of those. If not, the site is probed anew, and every file is looked for.
+    No file is asked for twice. Raises the errors of `probe`.
     """
-    answers: dict[tuple[str, str], Fetched] = {}
-    missing = {url: file for url, file in known.items() if file == MISSING}
-    assumed: dict[str, SiteFile] = {}
-    if is_relied_on:
-        with suppress(SiteError, ConfigurationError):
-            site = await probe(description, _recalling(fetch, answers, known, assumed, known))
-            if site.has_index_apart:
-                site = await with_indexes(site, _recalling(fetch, answers, missing, assumed, known))
-                if len(site.indexes) == len(site.layers) and _are_as_before(read, known):
-                    read.update(assumed)
-                    return site
-    assumed = {}
-    fetch_present = _recalling(fetch, answers, missing, assumed)
-    try:
-        site = await with_indexes(await probe(description, fetch_present), fetch_present)
-    except (SiteError, ConfigurationError):
-        if not assumed:
-            raise
-    else:
-        if not assumed or _are_as_before(read, known):
-            read.update(assumed)
-            return site
-    fetch_all = _recalling(fetch, answers, {}, {})
-    return await with_indexes(await probe(description, fetch_all), fetch_all)
-
-
-def _are_as_before(read: Mapping[str, SiteFile], known: Mapping[str, SiteFile]) -> bool:
-    return all(file == known.get(url, MISSING) for url, file in read.items())
-
-
-def _recalling(
-    fetch: Fetch,
-    answers: dict[tuple[str, str], Fetched],
-    files: Mapping[str, SiteFile],
-    assumed: dict[str, SiteFile],
-    only: Mapping[str, SiteFile] | None = None,
-) -> Fetch:
-    """Returns a function that takes these `files` to be as they were, and adds to `assumed` which of them it
-    was asked for. Any other file is asked for by `fetch`, or if `only` is given only one of these.
-
-    Answers of earlier probes are given once more in place of a request, and each only once: a probe may ask
-    twice for a file that was just being written.
-    """
-    earlier = dict(answers)
+    answers: dict[str, Fetched] = {}
+    recalled: list[str] = []
 
     async def recall(method: str, url: str) -> Fetched:
-        if method == "GET" and url in files:
-            file = assumed[url] = files[url]
-            return Fetched(HTTPStatus.NOT_FOUND if file == MISSING else HTTPStatus.OK, file.body, url)
-        if only is not None and url not in only:
+        if method != "GET" or url not in known:
             raise SiteError(f"{url} is not known")
-        if (method, url) in earlier:
-            return earlier.pop((method, url))
-        found = answers[method, url] = await fetch(method, url)
-        return found
+        recalled.append(url)
+        file = known[url]
+        return Fetched(HTTPStatus.NOT_FOUND if file == MISSING else HTTPStatus.OK, file.body, url)
 
-    return recall
+    async def fetch_once(method: str, url: str) -> Fetched:
+        """An earlier answer is given once in place of a request: a probe may ask twice for a file that was
+        just being written."""
+        return answers.pop(url) if method == "GET" and url in answers else await fetch(method, url)
+
+    with suppress(SiteError, ConfigurationError):
+        site = await probe(description, recall)
+        of_probe = len(recalled)
+        site = await with_indexes(site, recall)
+        for url in recalled[of_probe:] or known:
+            if known[url] != MISSING:
+                answers[url] = await fetch("GET", url)
+        # A site that redirects its files must be probed to know where they lie.
+        is_as_before = all(read[url] == known[url] and answer.url == url for url, answer in answers.items())
+        if is_as_before and len(site.indexes) == len(site.layers):
+            read.update(known)
+            return site
+    return await with_indexes(await probe(description, fetch_once), fetch_once)

@@ -360,9 +360,8 @@ class TileSpider(Spider):
         fetch = fetch_with(self.crawler, description.host, known, read)
 
         async def probe(description: MapDescription, fetch: Fetch) -> Site:
-            return await probe_as_before(
-                self.probe, self.with_indexes, description, fetch, known, read, is_relied_on=is_relied_on
-            )
+            relied_on = known if is_relied_on else {}
+            return await probe_as_before(self.probe, self.with_indexes, description, fetch, relied_on, read)
 
         site, self.crawl.robots = await probe_politely(
             probe, description, fetch, slow_down=self.throttle.map.slow_down, obeys=rules.robots

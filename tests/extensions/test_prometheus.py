@@ -4,9 +4,10 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tileharvest.extensions.metrics import metrics_page
+from tileharvest.extensions.prometheus import metrics_of
 from tileharvest.history.costs import CostMeter
 from tileharvest.monitoring.overview import Overview, workers_as_plain
 from tileharvest.queue.port import Counts, Worker
@@ -28,8 +29,7 @@ FLEET = Overview(
 
 def page_of(*watched: tuple[str, Overview | None, Any]) -> dict[tuple[str, ...], float]:
     """Each value by its name and its labels' values, in the order of the labels' names."""
-    page, _ = metrics_page(watched, "")
-    families = text_string_to_metric_families(page.decode())
+    families = text_string_to_metric_families(generate_latest(metrics_of(watched)).decode())
     samples = [sample for family in families for sample in family.samples]
     found = {(one.name, *(one.labels[key] for key in sorted(one.labels))): one.value for one in samples}
     assert len(found) == len(samples), "Prometheus refuses a page with two values of one name"

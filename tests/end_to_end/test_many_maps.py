@@ -12,12 +12,12 @@ import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, publish
 from tests.end_to_end.project import Project, answered, await_condition
-from tests.fleet.gate import tiles_only
 from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import Nginx
 from tests.servers.nginx import nginx as nginx_server
+from tests.servers.rules import tiles_only
 
 MAPS: Final = 20
 HARVEST: Final = ("harvest", "--all", "-a", f"day={FIRST_DAY}")

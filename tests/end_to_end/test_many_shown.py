@@ -8,8 +8,8 @@ from typing import Final
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, address, publish
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project
-from tests.fleet.gate import Gate
 from tests.servers.misbehaving import misbehaving
+from tests.servers.rules import Gate
 from tests.servers.tmux import terminal
 
 FREE: Final = [f"free-{number}" for number in range(3)]

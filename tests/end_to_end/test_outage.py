@@ -1,12 +1,16 @@
 """A host that goes down in the middle of a harvest: for good, and for a while."""
 
+import time
 from itertools import pairwise
+from math import inf
 from typing import Final, NamedTuple
 
 import pytest
+from aiohttp import web
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, Visit, staged, visit
-from tests.servers.outage import Outage
+from tests.servers import rules
+from tests.servers.misbehaving import Exchange
 
 AFTER: Final = 5
 """Failures in a row after which the host is probed only."""
@@ -20,6 +24,35 @@ SETTINGS: Final = (
     *("-s", f"HOST_DOWN_PAUSE={PAUSES[0]}"),
     *("-s", f"HOST_DOWN_LONGEST_PAUSE={PAUSES[-1]}"),
 )
+
+
+class Outage:
+    """A rule that resets every connection after so many answers.
+
+    The host comes back after so many probes. A probe is a HEAD for a path that was answered already; no other
+    request is like that.
+    """
+
+    def __init__(self, answers: int, *, probes: float = inf) -> None:
+        self._answers = answers
+        self._awaited = probes
+        self._answered: set[str] = set()
+        self.failures: list[float] = []
+        """When those requests came, on the monotonic clock, that were reset and were not probes."""
+        self.probes: list[float] = []
+        """When the probes came that were reset, on the monotonic clock."""
+
+    async def __call__(self, exchange: Exchange) -> web.StreamResponse | None:
+        now = time.monotonic()
+        self._answers -= 1
+        if self._answers >= 0:
+            self._answered.add(exchange.path)
+            return None
+        if len(self.probes) >= self._awaited:
+            return None
+        is_probe = exchange.request.method == "HEAD" and exchange.path in self._answered
+        (self.probes if is_probe else self.failures).append(now)
+        return await exchange.answered(rules.reset())
 
 
 class Story(NamedTuple):

@@ -12,10 +12,10 @@ import pytest
 from tests.end_to_end.project import Project, quiet_now
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
-from tests.fleet.gate import Slow
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import HEAD_REFUSED, Nginx, nginx
 from tests.servers.published import published
+from tests.servers.rules import Slow
 
 PART: Final = {
     "zooms": [-2, 0],

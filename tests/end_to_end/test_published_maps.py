@@ -222,7 +222,7 @@ def test_on_squaremaps_own_server_an_empty_answer_is_a_missing_tile(
     project: Project, shared_maps: Path, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]
 ) -> None:
     own = misbehaving(published(shared_maps, "duckmap", 6, tmp_path / "site"))
-    own.rule_for_all = undertow(own.folder)
+    own.rule_for_all = undertow
     rendering = DUCKMAP_ANEW.rendering(own.folder)
     images, missing = rendering.images(), rendering.missing_tiles()
     # A tile of no bytes has an ETag: its server's disk was full, say.

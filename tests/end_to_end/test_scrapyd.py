@@ -16,11 +16,11 @@ from typing import Final
 import pytest
 
 from tests.end_to_end.project import ROOT, Project
-from tests.fleet.gate import Gate
 from tests.fleet.workers import await_until
 from tests.servers.misbehaving import Misbehaving, misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
+from tests.servers.rules import Gate
 from tests.servers.scrapyd import PASSWORD, PROJECT, USER, Scrapyd, scrapyd
 
 QUICK: Final = "quick"

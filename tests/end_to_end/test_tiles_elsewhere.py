@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, visit
-from tests.fleet.gate import Slow, tiles_only
 from tests.servers.misbehaving import Misbehaving, misbehaving
+from tests.servers.rules import Slow, tiles_only
 
 FAR: Final = "far"
 

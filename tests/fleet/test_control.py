@@ -11,9 +11,9 @@ import pytest
 
 from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
 from tests.end_to_end.rendering import Rendering
-from tests.fleet.gate import Gate, Slow, tiles_only
 from tests.fleet.workers import MAP, Fleet
 from tests.servers.misbehaving import Misbehaving, Received
+from tests.servers.rules import Gate, Slow, tiles_only
 
 ON_THE_WAY: Final = 4
 """Requests at the most, when all three have said that they pause: the map's concurrency."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from tests.end_to_end.bad_input.small_site import PATHS, SmallSite, publish
-from tests.fleet.gate import Gate, tiles_only
 from tests.fleet.workers import Fleet, Worker
 from tests.servers.misbehaving import Misbehaving
+from tests.servers.rules import Gate, tiles_only
 
 MAPS: Final = ("north", "east", "south", "west")
 MANY: Final = tuple(f"map-{number}" for number in range(20))

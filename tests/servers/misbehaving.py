@@ -14,13 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
 _PATIENCE: Final = 120.0
 """Seconds in which the loop must do what it is asked. It needs some milliseconds."""
-
 _TYPES: Final = {
     ".css": "text/css",
     ".html": "text/html",
@@ -32,23 +31,18 @@ _TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
+class Received(NamedTuple):
     """A request as it came to the server."""
 
     method: str
     path: str
-    query: str
     headers: Mapping[str, str]
     """The header fields, which are looked up without regard to case."""
     time: float
     """When the request came, in seconds of `time.monotonic`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a well-behaved server would answer. Rules make their own answers of it."""
-
+class Answer(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
@@ -56,24 +50,28 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request and the proper answer to it. A rule gets it and answers in its own way."""
+    """A request, the file that it asks for, and the proper answer to it."""
 
     request: web.Request
+    file: Path
     proper: Answer
 
     @property
     def path(self) -> str:
         return self.request.path
 
-    async def send(self, answer: Answer) -> web.StreamResponse:
-        """Sends the answer. To HEAD it sends the headers only, Content-Length included."""
+    async def answered(self, rule: "Rule | None") -> web.StreamResponse:
+        """Answers by the rule, or properly if there is none. To HEAD go only the headers of an `Answer`,
+        Content-Length included."""
+        found = await rule(self) if callable(rule) else rule
+        if isinstance(found, web.StreamResponse):
+            return found
+        answer = found or self.proper
         return web.Response(status=answer.status, headers=dict(answer.headers), body=answer.body)
 
-    async def send_properly(self) -> web.StreamResponse:
-        return await self.send(self.proper)
 
-
-Rule = Callable[[Exchange], Awaitable[web.StreamResponse]]
+Rule = Answer | Callable[[Exchange], Awaitable[Answer | web.StreamResponse | None]]
+"""What is answered, or a function that says it. With None the answer is the proper one."""
 
 
 @dataclass(slots=True)
@@ -94,12 +92,12 @@ class Misbehaving:
         return f"http://127.0.0.1:{self.port}"
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        self.received.append(
-            Received(request.method, request.path, request.query_string, request.headers, time.monotonic())
-        )
-        exchange = Exchange(request, _proper_answer(self.folder, request))
-        rule = self.rules.get(request.path, self.rule_for_all)
-        return await (exchange.send_properly() if rule is None else rule(exchange))
+        self.received.append(Received(request.method, request.path, request.headers, time.monotonic()))
+        file = (self.folder / request.path.lstrip("/")).resolve()
+        if not file.is_relative_to(self.folder.resolve()):
+            raise web.HTTPNotFound
+        exchange = Exchange(request, file, _proper_answer(file, request))
+        return await exchange.answered(self.rules.get(request.path, self.rule_for_all))
 
 
 @contextmanager
@@ -138,15 +136,13 @@ def _loop_in_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
         loop.close()
 
 
-def _proper_answer(folder: Path, request: web.Request) -> Answer:
+def _proper_answer(file: Path, request: web.Request) -> Answer:
     """Returns what nginx answers for a static file, whose validators are made of time and size alone."""
-    file = (folder / request.path.lstrip("/")).resolve()
-    if not (file.is_file() and file.is_relative_to(folder.resolve())):
-        return Answer(404, {"Content-Type": "text/html"}, b"<h1>404 Not Found</h1>")
+    page = {"Content-Type": "text/html"}
+    if not file.is_file():
+        return Answer(404, page, b"<h1>404 Not Found</h1>")
     if request.method not in ("GET", "HEAD"):
-        return Answer(
-            405, {"Content-Type": "text/html"}, b"<html><body><h1>405 Not Allowed</h1></body></html>"
-        )
+        return Answer(405, page, b"<html><body><h1>405 Not Allowed</h1></body></html>")
     status = file.stat()
     validators = {
         "ETag": f'"{int(status.st_mtime):x}-{status.st_size:x}"',

@@ -4,7 +4,8 @@ import asyncio
 import socket
 import struct
 import zlib
-from dataclasses import replace
+from itertools import count
+from math import inf
 from typing import Final
 
 from aiohttp import web
@@ -21,14 +22,20 @@ LFS_POINTER: Final = (
 
 def first(times: int, rule: Rule) -> Rule:
     """Applies the rule to the first requests, whatever their path. Later ones are answered properly."""
-    left = times
+    return _counted(rule, 0, times)
+
+
+def limited(after: int, refusals: float = inf, headers: dict[str, str] | None = None) -> Rule:
+    """Answers some requests properly. Then it answers 403 for a while, or for ever, and after these properly
+    again: as a host does that counts requests and has no status for that."""
+    return _counted(status(403, headers), after, after + refusals)
+
+
+def _counted(rule: Rule, after: int, until: float) -> Rule:
+    numbers = count()
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        nonlocal left
-        if left <= 0:
-            return await exchange.send_properly()
-        left -= 1
-        return await rule(exchange)
+        return await exchange.answered(rule if after <= next(numbers) < until else None)
 
     return answer
 
@@ -37,59 +44,34 @@ def only(method: str, rule: Rule) -> Rule:
     """Applies the rule to requests of this method. Other requests are answered properly."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await (rule(exchange) if exchange.request.method == method else exchange.send_properly())
+        return await exchange.answered(rule if exchange.request.method == method else None)
 
     return answer
 
 
-def status(code: int, headers: dict[str, str] | None = None) -> Rule:
+def tiles_only(rule: Rule) -> Rule:
+    """Applies the rule to tiles. The site's configuration is answered properly."""
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.answered(rule if exchange.path.endswith(".png") else None)
+
+    return answer
+
+
+def status(code: int, headers: dict[str, str] | None = None) -> Answer:
     """Answers this status with an error page."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.send(Answer(code, {"Content-Type": "text/html"} | (headers or {}), ERROR_PAGE))
-
-    return answer
+    return Answer(code, {"Content-Type": "text/html"} | (headers or {}), ERROR_PAGE)
 
 
-def limited(after: int, refusals: int | None = None, headers: dict[str, str] | None = None) -> Rule:
-    """Answers so many requests properly. Then it answers 403 so many times, or for ever, and after these
-    properly again: as a host does that counts requests and has no status for that."""
-    asked = 0
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        nonlocal asked
-        asked += 1
-        is_refused = asked > after and (refusals is None or asked <= after + refusals)
-        return await (status(403, headers)(exchange) if is_refused else exchange.send_properly())
-
-    return answer
-
-
-def redirect(code: int, location: str) -> Rule:
+def redirect(code: int, location: str) -> Answer:
     """Answers 301 or 302. `location` is a path or a URL."""
     return status(code, {"Location": location})
 
 
-def packed(content: bytes) -> Rule:
-    """Answers 200 with bytes that are gzipped already."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.send(Answer(200, {"Content-Encoding": "gzip"}, content))
-
-    return answer
-
-
-def body(content: bytes, content_type: str = "image/png") -> Rule:
-    """Answers 200 with this body and an ETag of its own, whatever the path and the conditions.
-
-    It is meant for an error page with status 200, a Git-LFS pointer, or no bytes at all.
-    """
+def body(content: bytes, content_type: str = "image/png") -> Answer:
+    """Answers 200 with this body and an ETag of its own, whatever the path and the conditions."""
     etag = f'"{zlib.crc32(content):x}-{len(content):x}"'
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.send(Answer(200, {"ETag": etag, "Content-Type": content_type}, content))
-
-    return answer
+    return Answer(200, {"ETag": etag, "Content-Type": content_type}, content)
 
 
 def cut_off(size: int) -> Rule:
@@ -99,125 +81,109 @@ def cut_off(size: int) -> Rule:
     answered with 304.
     """
 
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        if exchange.proper.status != 200:
-            return await exchange.send_properly()
-        part = exchange.proper.body[:size]
-        etag = f'"{zlib.crc32(part):x}-{len(part):x}"'
-        return await exchange.send(Answer(200, dict(exchange.proper.headers) | {"ETag": etag}, part))
+    async def answer(exchange: Exchange) -> Answer | None:
+        return body(exchange.proper.body[:size]) if exchange.proper.status == 200 else None
 
     return answer
+
+
+def proper_head(exchange: Exchange) -> bytes:
+    """Returns the head of the proper answer to GET."""
+    return b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: %d\r\n\r\n' % len(exchange.proper.body)
 
 
 def broken_off(size: int) -> Rule:
-    """Closes the connection after `size` bytes of a body, although Content-Length promises the whole body.
-
-    Answers without a body are given properly.
-    """
+    """Closes the connection after `size` bytes of a body, although Content-Length promises the whole body."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        proper = exchange.proper
-        if exchange.request.method == "HEAD" or not proper.body:
-            return await exchange.send_properly()
-        response = web.StreamResponse(status=proper.status, headers=dict(proper.headers))
-        response.content_length = len(proper.body)
-        await response.prepare(exchange.request)
-        await response.write(proper.body[:size])
-        # This sends what was written, and then the end of the stream.
-        _transport(exchange).close()
-        return response
+        return await exchange.answered(raw(proper_head(exchange), exchange.proper.body[:size]))
 
-    return answer
-
-
-def headers(**values: str | None) -> Rule:
-    """Answers with other headers, such as `headers(ETag=None, Last_Modified="...")`. None removes one."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        changes = {name.replace("_", "-"): value for name, value in values.items()}
-        kept = {name: value for name, value in exchange.proper.headers.items() if name not in changes}
-        given = {name: value for name, value in changes.items() if value is not None}
-        return await exchange.send(replace(exchange.proper, headers=kept | given))
-
-    return answer
+    return only("GET", answer)
 
 
 def hang() -> Rule:
     """Keeps the connection open and never answers."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        await asyncio.Event().wait()
-        raise AssertionError("waited for nothing, and it came")
-
-    return answer
+    return raw(ending="open")
 
 
-def endless(chunk: int = 65_536) -> Rule:
+def endless() -> Rule:
     """Answers GET with a body that never ends, as fast as it is taken. Its header promises an image."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        if exchange.request.method == "HEAD":
-            return await exchange.send_properly()
-        response = web.StreamResponse(headers={"Content-Type": "image/png"})
-        await response.prepare(exchange.request)
-        while True:
-            await response.write(bytes(chunk))
-            await asyncio.sleep(0)
-
-    return answer
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\n"
+    return only("GET", raw(head, bytes(65_536), ending="again"))
 
 
 def reset() -> Rule:
     """Resets the connection: the client gets a RST, and not a byte."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        transport = _transport(exchange)
-        connection: socket.socket = transport.get_extra_info("socket")
-        # A socket that lingers for 0 seconds is reset when it is closed.
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        transport.abort()
-        return web.Response()
-
-    return answer
+    return raw(ending="reset")
 
 
-def raw(*parts: bytes, ending: str = "closed") -> Rule:
+def raw(*parts: bytes, ending: str = "closed", pause: float = 0.0) -> Rule:
     """Sends these bytes in place of an answer, whatever they are. Then the connection is `closed`, `reset`,
-    left `open`, or the last part is sent `again` until the client leaves, as fast as it takes it."""
+    left `open`, or the last part is sent `again` after each pause, until the client leaves."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        transport = _transport(exchange)
+        transport = exchange.request.transport
+        if transport is None:
+            raise ConnectionError("the client has gone")
         transport.writelines(parts)
         while ending == "again" and not transport.is_closing():
             if transport.get_write_buffer_size() < 1 << 20:
                 transport.write(parts[-1])
-            await asyncio.sleep(0)
+            await asyncio.sleep(pause)
         if ending == "open":
             await asyncio.Event().wait()
         if ending == "reset":
-            return await reset()(exchange)
+            connection: socket.socket = transport.get_extra_info("socket")
+            # A socket that lingers for 0 seconds is reset when it is closed.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            transport.abort()
         transport.close()
         return web.Response()
 
     return answer
 
 
-def trickle(head: bytes, part: bytes) -> Rule:
-    """Sends a head, and then a few bytes now and then, for ever."""
+class Gate:
+    """Answers `after` requests. Then it keeps the answer to the next one, or to all that come, until it is
+    opened."""
 
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        transport = _transport(exchange)
-        transport.write(head)
-        while not transport.is_closing():
-            transport.write(part)
-            await asyncio.sleep(0.1)
-        return web.Response()
+    def __init__(self, after: int = 0, *, keeps_all: bool = False) -> None:
+        self._after = after
+        self._keeps_all = keeps_all
+        self._opened = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    return answer
+    async def __call__(self, exchange: Exchange) -> None:
+        if self._after:
+            self._after -= 1
+        elif self._loop is None or self._keeps_all:
+            self._loop = asyncio.get_running_loop()
+            await self._opened.wait()
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether a request waits."""
+        return self._loop is not None
+
+    def open(self) -> None:
+        assert self._loop is not None, "nobody waits"
+        self._loop.call_soon_threadsafe(self._opened.set)
 
 
-def _transport(exchange: Exchange) -> asyncio.Transport:
-    transport = exchange.request.transport
-    if transport is None:
-        raise ConnectionError("the client has gone")
-    return transport
+class Slow:
+    """Each answer takes its time; the requests that wait for theirs are counted."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._waiting = 0
+        self.most = 0
+        """The most requests that waited at the same time."""
+
+    async def __call__(self, exchange: Exchange) -> None:
+        self._waiting += 1
+        self.most = max(self.most, self._waiting)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            # Also when the client has gone meanwhile.
+            self._waiting -= 1

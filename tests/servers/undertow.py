@@ -1,4 +1,4 @@
-"""The server that squaremap and Pl3xMap bring, as rules of a `misbehaving` one.
+"""The server that squaremap and Pl3xMap bring, as a rule of a `misbehaving` one.
 
 Both set up Undertow's resource handler in the same way. The lines are those of
 `common/src/main/java/xyz/jpenilla/squaremap/common/httpd/IntegratedServer.java` of jpenilla/squaremap at
@@ -17,28 +17,15 @@ commit 4740bd2, and of `core/src/main/java/net/pl3x/map/core/httpd/HttpdServer.j
 """
 
 from email.utils import formatdate
-from pathlib import Path
 
-from aiohttp import web
-
-from tests.servers.misbehaving import Answer, Exchange, Rule
+from tests.servers.misbehaving import Answer, Exchange
 
 
-def undertow(folder: Path) -> Rule:
-    """Answers as that server does over the published folder."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.send(_answer(folder, exchange))
-
-    return answer
-
-
-def _answer(folder: Path, exchange: Exchange) -> Answer:
-    is_tiles = exchange.path.startswith("/tiles")
+async def undertow(exchange: Exchange) -> Answer:
+    is_tiles, file = exchange.path.startswith("/tiles"), exchange.file
     headers = {"Cache-Control": "max-age=0, must-revalidate, no-cache"} if is_tiles else {}
-    file = folder / exchange.path.lstrip("/")
     if not file.is_file():
-        status = 200 if is_tiles and exchange.path.endswith((".png", ".gz")) else 404
+        status = 200 if is_tiles and file.suffix in (".png", ".gz") else 404
         # To HEAD, too, where aiohttp would leave it out.
         return Answer(status, headers | {"Content-Length": "0"})
     etag = f'"{file.stat().st_mtime_ns // 1_000_000}"'

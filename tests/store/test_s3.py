@@ -57,19 +57,14 @@ def site(
 def refused(status: int, code: str = "") -> Rule:
     """Refuses as S3 does, and quotes the key that was used."""
     text = f"<Error><Code>{code}</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>" if code else ""
-    refusal = Answer(status, {"Content-Type": "application/xml"}, text.encode())
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.send(refusal)
-
-    return answer
+    return Answer(status, {"Content-Type": "application/xml"}, text.encode())
 
 
 def in_turn(first: list[Rule], then: Rule) -> Rule:
     left = list(first)
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await (left.pop(0) if left else then)(exchange)
+        return await exchange.answered(left.pop(0) if left else then)
 
     return answer
 
@@ -188,8 +183,8 @@ def test_an_image_whose_answer_is_lost_is_put_again(s3: S3, site: Misbehaving) -
     hand_on, drop = forwarded(s3.url), rules.reset()
 
     async def lost(exchange: Exchange) -> web.StreamResponse:
-        await hand_on(exchange)
-        return await drop(exchange)
+        await exchange.answered(hand_on)
+        return await exchange.answered(drop)
 
     site.rule_for_all = in_turn([hand_on, lost], hand_on)
     store = S3Store("tiles", **BRISK)

@@ -10,7 +10,6 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, start_http_server
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
@@ -24,25 +23,21 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from prometheus_client import CollectorRegistry, Counter, Gauge
     from prometheus_client.core import Metric
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.monitoring.overview import Overview
-    from tileharvest.queue.port import Counts
     from tileharvest.scheduler.crawl import CrawlContext
 
 _logger = logging.getLogger(__name__)
 
 _LARGEST_PORT: Final = 65535
 
-_Sample: TypeAlias = tuple[type[Gauge] | type[Counter], str, str, dict[str, str], float]
-"""A value of the page: its kind, its name, the words about it, its labels besides `map`, and the number."""
-
-# Counters are made anew for each page. Otherwise prometheus_client adds to each the time at which it was
-# made.
-disable_created_metrics()  # type: ignore[no-untyped-call]
+_Sample: TypeAlias = tuple[str, str, dict[str, str], float]
+"""A value of the page: its name, the words about it, its labels besides `map`, and the number."""
 
 _TO_ANSWER: Final = 10.0
 """Seconds that a crawl has for its figures. It needs some milliseconds."""
@@ -104,6 +99,9 @@ class Prometheus:
         return harvest.description.name if harvest else crawler.spider.name, overview, harvest
 
     def _opened(self) -> None:
+        # Who has installed the scheduler alone does not have it.
+        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
+
         self.loop = asyncio.get_running_loop()
         host, port = self._address
         if self._address not in _SERVED:
@@ -137,8 +135,7 @@ def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
     port = str(setting(settings, "PROMETHEUS_PORT") or "0")
     if not port.isdecimal() or int(port) > _LARGEST_PORT:
         raise ConfigurationError(f"PROMETHEUS_PORT {port} is not a port: write 0 to {_LARGEST_PORT}")
-    # For asyncio an empty host means every address of the computer. Nobody should open these by an empty
-    # setting.
+    # An empty host would mean every address of the computer, and nobody should open these by that.
     return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None
 
 
@@ -149,40 +146,46 @@ def metrics_of(watched: Iterable[tuple[str, Overview | None, Harvest | None]]) -
     queue cannot be asked. Without a harvest there are none of this process. Every metric has the label `map`.
     The registry is new each time, so that a worker that has gone leaves nothing behind.
     """
+    from prometheus_client import (  # noqa: PLC0415
+        CollectorRegistry,
+        Counter,
+        Gauge,
+        disable_created_metrics,
+    )
+
+    # Otherwise each counter has the time at which it was made, which is that of the page.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     metrics: dict[str, Gauge | Counter] = {}
     for map_name, overview, harvest in watched:
-        for kind, name, what, labels, number in _samples(overview, harvest):
-            if name not in metrics:
-                metrics[name] = kind(f"tileharvest_{name}", what, ("map", *labels), registry=registry)
-            metric = metrics[name].labels(map_name, *labels.values())
-            # Two crawls of one spider share a queue, and each gives all of its figures.
-            metric.set(number) if isinstance(metric, Gauge) else metric.inc(number)
+        for kind, samples in ((Gauge, _of_queue(overview)), (Counter, _of_process(harvest))):
+            for name, what, labels, number in samples:
+                if name not in metrics:
+                    metrics[name] = kind(f"tileharvest_{name}", what, ("map", *labels), registry=registry)
+                metric = metrics[name].labels(map_name, *labels.values())
+                # Two crawls of one spider share a queue, and each gives all of its figures.
+                metric.set(number) if isinstance(metric, Gauge) else metric.inc(number)
     return registry
 
 
-def _samples(overview: Overview | None, harvest: Harvest | None) -> Iterator[_Sample]:
-    yield Gauge, "queue_up", "1 where the queue could be asked, 0 where not", {}, overview is not None
-    if overview is not None:
-        yield from _of_queue(overview.counts)
-        if overview.workers is not None:
-            yield from _of_fleet(overview.counts, overview.workers)
-    if harvest is not None:
-        yield from _of_process(harvest)
-
-
-def _of_queue(counts: Counts) -> Iterator[_Sample]:
+def _of_queue(overview: Overview | None) -> Iterator[_Sample]:
+    yield "queue_up", "1 where the queue could be asked, 0 where not", {}, overview is not None
+    if overview is None:
+        return
+    counts = overview.counts
     for lane, count in counts.pending.items():
-        yield Gauge, "pending", "Requests that wait and are due", {"lane": lane}, count
-    yield Gauge, "delayed", "Requests that wait until they are due", {}, counts.delayed
-    yield Gauge, "leased", "Requests handed to workers and not yet finished", {}, counts.leased
-    yield Gauge, "failures", "Requests in the failure list", {}, counts.failed
-    yield Gauge, "done", "Requests finished in the newest segment", {}, counts.done
-    yield Gauge, "seen", "Different requests accepted in the newest segment", {}, counts.seen
+        yield "pending", "Requests that wait and are due", {"lane": lane}, count
+    yield "delayed", "Requests that wait until they are due", {}, counts.delayed
+    yield "leased", "Requests handed to workers and not yet finished", {}, counts.leased
+    yield "failures", "Requests in the failure list", {}, counts.failed
+    yield "done", "Requests finished in the newest segment", {}, counts.done
+    yield "seen", "Different requests accepted in the newest segment", {}, counts.seen
+    if overview.workers is not None:
+        yield from _of_fleet(overview.workers)
 
 
-def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
-    yield Gauge, "workers", "Workers heard of lately", {}, len(workers)
+def _of_fleet(workers: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
+    yield "workers", "Workers heard of lately", {}, len(workers)
     # A container that was killed and started again is listed twice for a while, with the same host and pid.
     # The one that was heard of last counts.
     by_age = sorted(workers, key=lambda one: -one["heartbeat_age_seconds"])
@@ -194,16 +197,18 @@ def _of_fleet(counts: Counts, workers: Sequence[Mapping[str, Any]]) -> Iterator[
     ):
         for (host, pid), worker in latest.items():
             if worker[name] is not None:
-                yield Gauge, f"worker_{name}", what, {"host": host, "pid": pid}, worker[name]
+                yield f"worker_{name}", what, {"host": host, "pid": pid}, worker[name]
 
 
-def _of_process(harvest: Harvest) -> Iterator[_Sample]:
+def _of_process(harvest: Harvest | None) -> Iterator[_Sample]:
+    if harvest is None:
+        return
     tally, cost_meter = harvest.tally, harvest.cost_meter
     for outcome in Outcome:
-        yield Counter, "tiles", "Tiles with a result, of this process", {"outcome": outcome}, tally[outcome]
+        yield "tiles", "Tiles with a result, of this process", {"outcome": outcome}, tally[outcome]
     for name, what, count in (
         ("requests", "Requests made by this process, repeats and redirects included", cost_meter.requests),
         ("received_bytes", "Bytes of answers to this process", cost_meter.received_bytes),
         ("stored_bytes", "Bytes of images that were new to the store", cost_meter.stored_bytes),
     ):
-        yield Counter, name, what, {}, count
+        yield name, what, {}, count

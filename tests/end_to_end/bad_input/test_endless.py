@@ -2,8 +2,6 @@
 
 import json
 
-from aiohttp import web
-
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     LAYER,
@@ -20,11 +18,11 @@ MOST = 40
 ENDLESS = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}
 
 
-async def anything(exchange: Exchange) -> web.StreamResponse:
+async def anything(exchange: Exchange) -> Answer | None:
     """Answers each address below `/endless/` with an image of its own."""
     if not exchange.path.startswith("/endless/"):
-        return await exchange.send_properly()
-    return await exchange.send(Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)))
+        return None
+    return Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path))
 
 
 def without_an_end(stage: Stage, depth: int = 12) -> None:
@@ -80,10 +78,10 @@ def test_a_known_layer_that_has_no_end_any_more_has_not_moved(stage: Stage) -> N
     assert text != configuration()
     (stage.files.folder / "overviewerConfig.js").write_text(text, encoding="utf-8")
 
-    async def everything(exchange: Exchange) -> web.StreamResponse:
+    async def everything(exchange: Exchange) -> Answer | None:
         if exchange.path.endswith(".js") or exchange.path == "/robots.txt":
-            return await exchange.send_properly()
-        return await exchange.send(Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)))
+            return None
+        return Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path))
 
     stage.site.rule_for_all = everything
     limit(stage, MOST)

@@ -52,25 +52,17 @@ def told(tilesets: Any, **more: Any) -> bytes:
     return f"var overviewerConfig = {json.dumps(said)};".encode()
 
 
-def file(content: bytes) -> Rule:
+def file(content: bytes, headers: Mapping[str, str] = {}) -> Rule:
     """Answers with this content."""
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.send(Answer(200, {}, content))
-
-    return answer
-
-
-def proper_head(exchange: Exchange) -> bytes:
-    """Returns the head of the proper answer."""
-    return HTTP + b'ETag: "1"\r\nContent-Length: %d\r\n\r\n' % len(exchange.proper.body)
+    return Answer(200, headers, content)
 
 
 def followed_by(more: bytes) -> Rule:
     """Sends the proper answer, and more behind it, on a connection that is kept open."""
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await rules.raw(proper_head(exchange), exchange.proper.body, more, ending="open")(exchange)
+        parts = (rules.proper_head(exchange), exchange.proper.body, more)
+        return await exchange.answered(rules.raw(*parts, ending="open"))
 
     return answer
 
@@ -103,14 +95,16 @@ def late(make: Callable[[], Rule]) -> Rule:
     made = cache(make)
 
     async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await made()(exchange)
+        return await exchange.answered(made())
 
     return answer
 
 
+PACKED: Final = {"Content-Encoding": "gzip"}
 HTTP: Final = b"HTTP/1.1 200 OK\r\n"
 IMAGE: Final = picture(size=16)
 CHUNKED: Final = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
+SLOWLY: Final = rules.raw(CHUNKED, b"1\r\n \r\n", ending="again", pause=0.1)
 HEADER: Final = b"X-Much: %b\r\n" % (b"x" * 1000)
 SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "2"\r\nContent-Length: 4\r\n\r\nevil'
 LINKED_LOCALLY: Final = "http://169.254.169.254/latest/meta-data.png"
@@ -148,7 +142,7 @@ TABLE: Final = {
         "values, and at most", b"var overviewerConfig = [" + b"{}," * 5_000_000 + b"{}]"
     ),
     "nested": told_row("nested more than 100 deep", b"var overviewerConfig = " + b"[" * 100_000),
-    "packed-bomb": Row(5, "overviewerConfig.js", late(lambda: rules.packed(packed_bomb()))),
+    "packed-bomb": Row(5, "overviewerConfig.js", late(lambda: file(packed_bomb(), PACKED))),
     "endless-file": Row(5, "cannot be reached (the answer has more than 16,777,216", rules.endless()),
     "silent": Row(5, "less than 1,000 bytes a second", rules.hang()),
     "private": Row(5, "cannot be reached", rules.redirect(302, "http://169.254.169.254/overviewerConfig.js")),
@@ -165,11 +159,13 @@ TABLE: Final = {
     ),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
     "packed-tile": Row(
-        3, "the answer is not a PNG, JPEG or WebP image", tile=late(lambda: rules.packed(packed_bomb()))
+        3, "the answer is not a PNG, JPEG or WebP image", tile=late(lambda: file(packed_bomb(), PACKED))
     ),
     "image-bomb": Row(0, None, tile=late(lambda: file(image_bomb()))),
     "endless-tile": Row(3, "the answer has more than 33,554,432 bytes", tile=rules.endless()),
-    "tile-slow": Row(3, "less than 1,000 bytes a second", tile=rules.trickle(CHUNKED, b"1\r\n \r\n")),
+    "tile-slow": Row(
+        3, "less than 1,000 bytes a second", tile=rules.raw(CHUNKED, b"1\r\n \r\n", ending="again", pause=0.1)
+    ),
     "tile-head": Row(3, "response headers", tile=rules.raw(HTTP, HEADER, ending="again")),
     "long-retry": Row(
         3, "503", tile=rules.status(503, {"Retry-After": "Mon, 1 Jan 2024 00:00:00 +99999999999"})
@@ -224,7 +220,7 @@ async def hostile(exchange: Exchange) -> web.StreamResponse:
         rule = row.config
     elif row is not None and exchange.path.endswith(".png"):
         rule = row.tile
-    return await (exchange.send_properly() if rule is None else rule(exchange))
+    return await exchange.answered(rule)
 
 
 @pytest.fixture(scope="module")

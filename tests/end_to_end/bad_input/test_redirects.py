@@ -23,9 +23,9 @@ from tests.end_to_end.bad_input.small_site import (
     visit,
 )
 from tests.end_to_end.project import await_condition, stop
-from tests.fleet.gate import Slow
 from tests.servers import rules
 from tests.servers.misbehaving import Misbehaving, misbehaving
+from tests.servers.rules import Slow
 
 FOR_GOOD, FOR_NOW, IN_CIRCLES, TO_ITSELF = "00", "01", "10", "11"
 

@@ -146,7 +146,7 @@ def test_a_failure_that_is_taken_up_goes_before_what_waits(queue: Driven) -> Non
     queue.tell(entry("1"), entry("2"))
     queue.end(*queue.lease(1), "fail", "HTTP 500")
     (failure,) = queue.run(queue.queue.failures())
-    assert queue.run(queue.queue.take_up([failure.id, 999], DAY, 0.0)) == 1
+    assert queue.run(queue.queue.take_up([failure.id, 999], DAY)) == 1
     assert queue.failed == []
     assert queue.bodies() == ["1", "2"]
 
@@ -157,7 +157,7 @@ def test_a_failure_that_is_taken_up_into_another_segment_counts_as_seen_there(qu
         queue.end(lease, "fail", "HTTP 500")
     queue.tell(entry("2", segment=NEXT_DAY))
     ids = [one.id for one in queue.run(queue.queue.failures())]
-    assert queue.run(queue.queue.take_up(ids, NEXT_DAY, 0.0)) == 2
+    assert queue.run(queue.queue.take_up(ids, NEXT_DAY)) == 2
     assert queue.tell(entry("1", segment=NEXT_DAY)).duplicates == [0]
     assert queue.bodies() == ["1", "2"]
 
@@ -166,7 +166,7 @@ def test_a_failure_can_be_dropped(queue: Driven) -> None:
     queue.tell(entry("1"))
     queue.end(*queue.lease(), "fail", "HTTP 500")
     (failure,) = queue.run(queue.queue.failures())
-    assert queue.run(queue.queue.take_up([failure.id], None, 0.0)) == 1
+    assert queue.run(queue.queue.take_up([failure.id], None)) == 1
     assert queue.failed == []
     assert queue.bodies() == []
 
@@ -193,13 +193,15 @@ def test_forgetting_a_segment_drops_all_but_its_failures(queue: Driven) -> None:
     assert len(queue.failed) == 1
 
 
-def test_only_the_newest_segments_are_kept(queue: Driven) -> None:
-    days = [f"2026-11-{day}" for day in range(10, 15)]
-    for now, day in enumerate(days):
+def test_segments_are_listed_in_the_order_in_which_they_were_opened(queue: Driven) -> None:
+    for now, day in enumerate(("2026-11-14", "2026-11-10", PUSHED, NEXT_DAY)):
         queue.tell(entry("1", segment=day), now=float(now))
-    queue.tell(entry("1"), entry("by hand", segment=PUSHED), now=9.0)
-    assert queue.run(queue.queue.forget_others(2, DAY)) == days[:-1]
-    assert queue.bodies(now=9.0) == ["1", "1", "by hand"]
+    queue.run(queue.queue.forget("2026-11-10"))
+    assert [one for one in queue.run(queue.queue.segments()) if one != DAY] == [
+        "2026-11-14",
+        PUSHED,
+        NEXT_DAY,
+    ]
 
 
 def test_notes_are_read_by_others_until_they_are_dropped(queue: Driven) -> None:

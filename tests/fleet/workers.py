@@ -18,6 +18,7 @@ from tests.end_to_end.project import Project
 from tests.end_to_end.rendering import Rendering
 from tileharvest.queue.port import Counts
 from tileharvest.queue.port import Worker as Known
+from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.redis.queue import RedisQueue
 
 MAP: Final = "world"
@@ -179,7 +180,7 @@ class Fleet:
 
     def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]], name: str = MAP) -> Any:
         async def look() -> Any:
-            queue = RedisQueue({"url": self.redis_url}, name)
+            queue = RedisQueue(RedisLink({"url": self.redis_url}, name, 60.0), name)
             await queue.open_beside()
             try:
                 return await ask(queue)

@@ -25,7 +25,6 @@ async def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> N
     with pytest.raises(ValueError, match="is not a rate"):
         await set_rate(queue, "fast")
     await queue.forget(DAY)
-    await queue.forget_others(1, "2026-11-21")
     assert await controls_of(queue) == Controls("10:00", Delay(2.0, 2.0))
     await set_rate(queue, None)
     assert await resume(queue)

@@ -147,16 +147,6 @@ def test_workers_are_listed_while_they_are_alive(server: RedisServer) -> None:
             assert command.run(command.queue.workers()) == []
 
 
-def test_a_queue_is_not_discarded_while_others_work_on_it(worker: Callable[..., Worker]) -> None:
-    one = worker(now=time.time(), server_clock=True)
-    other = Driven(one.make)
-    with (
-        other,
-        pytest.raises(QueueError, match=r"cannot start afresh while others work on it"),
-    ):
-        other.run(other.queue.discard())
-
-
 # Its server
 
 

@@ -78,11 +78,16 @@ def test_what_the_filter_takes_for_seen_is_looked_up_and_not_lost(queue: Driven)
     assert queue.bodies() == ["1", "2"]
 
 
-def test_a_new_worker_fills_its_filter_from_what_was_seen(queue: Driven) -> None:
+def test_a_new_worker_fills_its_filter_which_grows_and_forgets_nothing(
+    queue: Driven, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tileharvest.queue.sqlite.queue._EXPECTED", 10)
     queue.open().tell(*(entry(str(number)) for number in range(100)))
+    assert len(queue.queue._filter.filters) > 1
     queue.run(queue.queue.close())
     answer = queue.open().tell(*(entry(str(number)) for number in range(101)))
     assert answer.duplicates == list(range(100))
+    assert all(queue.queue._filter.add(str(number).encode().hex()) for number in range(101))
 
 
 # Its file
@@ -154,5 +159,5 @@ def test_a_full_disk_says_so_and_loses_nothing(queue: Driven) -> None:
 def test_a_folder_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     (tmp_path / "queues").write_text("a file")
     queue = Driven(lambda: SqliteQueue(tmp_path / "queues" / "world.sqlite"))
-    with queue, pytest.raises(QueueError, match=r"cannot be opened .*make sure that its folder exists"):
+    with queue, pytest.raises(QueueError, match=r"failed \(File exists\).*see that it and its folder"):
         queue.open()

@@ -14,10 +14,18 @@ from scrapy.spiders import Spider
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.port import Worker
+from tileharvest.queue.port import PUSHED, Entry, Worker
 from tileharvest.queue.settings import QueueKind, queue_kind
+from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.scheduler.settings import arguments_of, queue_for, queue_name, refuse_company, without_effect
+from tileharvest.scheduler.settings import (
+    arguments_of,
+    open_queue,
+    queue_for,
+    queue_name,
+    refuse_company,
+    without_effect,
+)
 
 REDIS = "redis://127.0.0.1:1/0"
 MAP = '[m]\nurl = "http://maps.example.net:8080/world/"\nconcurrency = 6\nrequests_per_second = 2.5\n'
@@ -113,6 +121,19 @@ def test_a_queue_is_named_by_project_spider_and_arguments(settings: Settings) ->
     assert len({plain, tagged, other, named(settings, by_address)}) == 4
     settings.set("QUEUE_NAME", "shared by {bot}")
     assert named(settings, Spider("quotes", tag="humor")) == "shared by tutorial"
+
+
+async def test_a_spider_forgets_all_segments_but_its_own_and_the_one_before(settings: Settings) -> None:
+    queue, crawler = SqliteQueue(), Crawler(Spider, settings)
+    crawler.spider = Spider("stub")
+    pushed = [Entry(day.encode(), day, None) for day in ("17", "18", PUSHED, "19")]
+    await queue.open("20", 0.0)
+    await queue.exchange(pushed, (), None, (), 0.0)
+    await queue.close()
+    await open_queue(queue, "20", crawler)
+    assert set(await queue.segments()) == {"19", PUSHED, "20"}
+    leases = (await queue.exchange((), (), 9, (), 0.0)).leases
+    assert [lease.segment for lease in leases] == [PUSHED, "19"]
 
 
 OWN = Worker(socket.gethostname(), "here", os.getpid(), "2026-11-20", 0.0)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import redis
 
 from tests.servers.program import Program, free_port
+from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.redis.queue import RedisQueue
 
 AOF: Final = ("--appendonly", "yes", "--appendfsync", "always")
@@ -105,5 +106,5 @@ def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> Re
     It goes by the caller's clock unless the options say otherwise.
     """
     parameters = options.pop("parameters", {"url": server.socket_url})
-    options = {"max_attempts": 3, "server_clock": False, "patience": _PATIENCE_OF_QUEUES} | options
-    return RedisQueue(parameters, map_name, **options)
+    link = RedisLink(parameters, f"the queue '{map_name}'", options.pop("patience", _PATIENCE_OF_QUEUES))
+    return RedisQueue(link, map_name, **({"max_attempts": 3, "server_clock": False} | options))

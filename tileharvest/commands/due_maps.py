@@ -23,7 +23,8 @@ from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.cancellation import cancel
-from tileharvest.queue.settings import controls_for, is_shared, lease_seconds, map_leases, workers_of_all
+from tileharvest.queue.map_leases import LocalMapLeases
+from tileharvest.queue.settings import controls_for, lease_seconds, map_leases, workers_of_all
 
 _LOOK: Final = 5.0
 """Seconds between two signs of life. A killed worker counts as gone after six times as long."""
@@ -226,7 +227,7 @@ class DueMaps:
         """Leases the first of these maps that is free or has room, and returns it, or None if there is
         none."""
         free = await self._leases.acquire(names)
-        if free is not None or not is_shared(self._settings):
+        if free is not None or isinstance(self._leases, LocalMapLeases):
             return free
         others = (await self._leases.taken(names))[:_JOINED_AT_ONCE]
         for name, workers in (await workers_of_all(self._settings, others)).items():

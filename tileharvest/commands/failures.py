@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -51,7 +50,7 @@ class Command(ProjectCommand):
             owner.push([pushed(tile_order(owner, one.layer, one.tile, 1)) for one in tiles])
         if failures:
             ids, lane = [one.id for one in failures], PUSHED if opts.retry else None
-            owner.ask(lambda queue: queue.take_up(ids, lane, time.time()))
+            owner.ask(lambda queue: queue.take_up(ids, lane))
         if tiles:
             with open_history(self.settings) as history:
                 forget_failures(history, owner.name)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from tileharvest.errors import QueueError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 PUSHED: Final = ""
 """The segment of requests that a person has pushed. It never ends, so they wait until they are made."""
@@ -19,6 +21,30 @@ PUSHED: Final = ""
 LAST: Final = -(2**53)
 """The priority of a request whose workers have ended too often. It is made last of all, so that one that ends
 its worker holds up no other."""
+
+WORKER_ENDED: Final = "its worker ended {attempts} times while it was under way"
+"""The reason for giving up a request whose worker was killed at each attempt."""
+
+NOTHING_LOST: Final = "no request in it was lost"
+AFRESH: Final = "start afresh with --fresh, or a spider with -a fresh=1"
+"""The way out if a queue cannot be used. Nothing is lost, because the history has what was harvested:
+requests are only made again."""
+
+
+def emptied(queue: str) -> QueueError:
+    """Returns the error about a queue whose content has gone while a worker was at it."""
+    return QueueError(
+        f"{queue} was emptied while a crawl worked on it; what was recorded is kept; run again, and the rest"
+        " is asked for"
+    )
+
+
+def of_another_version(queue: str, found: object, own: object) -> QueueError:
+    """Returns the error about a queue of a version that this program cannot read."""
+    return QueueError(
+        f"{queue} is not of this version of TileHarvest (its format is {found}, this one's {own}); nothing"
+        f" was changed; finish it with that version, name another place, or {AFRESH}"
+    )
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -161,6 +187,11 @@ class Worker(msgspec.Struct):
     """When this was read."""
 
 
+def named(workers: Iterable[Worker]) -> str:
+    """Returns a text such as `box-1 (pid 31), box-2 (pid 7)`."""
+    return ", ".join(f"{worker.host} (pid {worker.pid})" for worker in workers)
+
+
 SILENT: Final = 30.0
 """The seconds after which a worker of a shared queue that is silent is gone, and its leases with it."""
 
@@ -217,19 +248,18 @@ class RequestQueue(Protocol):
         """Returns the failure list, oldest first."""
         ...
 
-    async def take_up(self, ids: Sequence[int], segment: str | None, now: float) -> int:
+    async def take_up(self, ids: Sequence[int], segment: str | None) -> int:
         """Removes failures from the failure list, and returns how many of them were there. They wait again as
         requests of the segment, in the plus lane. One of an earlier segment is dropped if this one has seen
         it. For None all are dropped."""
         ...
 
-    async def forget(self, segment: str) -> None:
-        """Drops what waits, what is leased and what was seen in the segment. Failures stay."""
+    async def segments(self) -> Sequence[str]:
+        """Returns the segments of which the queue knows, in the order in which they were opened."""
         ...
 
-    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        """Forgets all segments but `current`, `PUSHED` and the `kept` - 1 newest others. Returns the names of
-        the forgotten ones."""
+    async def forget(self, segment: str) -> None:
+        """Drops what waits, what is leased and what was seen in the segment. Failures stay."""
         ...
 
     async def note(self, key: str, value: str) -> None:
@@ -247,8 +277,8 @@ class RequestQueue(Protocol):
         ...
 
     async def discard(self) -> None:
-        """Deletes everything, because a person has asked to start afresh. The queue must not be open here.
-        Raises QueueError if somebody works on it."""
+        """Deletes everything, because a person has asked to start afresh and the queue cannot be opened.
+        Raises QueueError if somebody works on a local queue."""
         ...
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from tileharvest.maps.settings import data_folder, setting
 from tileharvest.politeness.lock import Lock
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.queue.controls import Controls
-from tileharvest.queue.map_leases import LocalMapLeases
+from tileharvest.queue.map_leases import LocalMapLeases, RedisMapLeases
 from tileharvest.queue.port import SILENT
 from tileharvest.queue.segments import parse_resolver
 from tileharvest.queue.sqlite.queue import SqliteQueue, file_stem
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tileharvest.politeness.throttle import Throttle
     from tileharvest.queue.port import Worker
     from tileharvest.queue.redis.link import RedisLink
-    from tileharvest.queue.redis.map_leases import RedisMapLeases
     from tileharvest.queue.redis.queue import RedisQueue
     from tileharvest.queue.segments import Segment
 
@@ -98,16 +97,13 @@ def local_queue(
 
 def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
     """Returns the queue of that name in Redis. It is not open."""
-    from tileharvest.queue.redis.link import connection_parameters  # noqa: PLC0415
     from tileharvest.queue.redis.queue import RedisQueue  # noqa: PLC0415
 
-    attempts = int(setting(settings, "MAX_ATTEMPTS"))
     return RedisQueue(
-        connection_parameters(settings),
+        _redis_link(settings, f"the queue '{name}'", _OUTAGE),
         name,
-        max_attempts=attempts,
+        max_attempts=int(setting(settings, "MAX_ATTEMPTS")),
         silent=lease_seconds(settings),
-        patience=_OUTAGE,
     )
 
 
@@ -129,10 +125,8 @@ def map_leases(settings: BaseSettings) -> LocalMapLeases | RedisMapLeases:
     """Returns the map leases of all workers that share the queues. They are not open."""
     if not is_shared(settings):
         return LocalMapLeases(data_folder(settings) / "queues")
-    from tileharvest.queue.redis.link import connection_parameters  # noqa: PLC0415
-    from tileharvest.queue.redis.map_leases import RedisMapLeases  # noqa: PLC0415
-
-    return RedisMapLeases(connection_parameters(settings), silent=lease_seconds(settings))
+    link = _redis_link(settings, "the list of map leases", _PATIENCE)
+    return RedisMapLeases(link, lease_seconds(settings))
 
 
 def lease_seconds(settings: BaseSettings) -> float:

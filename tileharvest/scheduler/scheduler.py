@@ -259,7 +259,7 @@ class Scheduler(BaseScheduler):
             if self._crawl.harvest is None:
                 # A spider that makes the same requests in each segment asks only once: they are seen then.
                 ids = [one.id for one in await self.queue.failures() if one.segment != self.segment]
-                self._count("retried_failures", await self.queue.take_up(ids, self.segment, time.time()))
+                self._count("retried_failures", await self.queue.take_up(ids, self.segment))
         except TileHarvestError as error:
             self._crawl.end(error)
             await self.queue.close()
@@ -506,9 +506,7 @@ class Scheduler(BaseScheduler):
             self._stop_before = controls.stop
             _logger.info("a person has stopped %s '%s'", kind, name)
             self._crawl.end("stopped")
-        if harvest is None:
-            # Those about a map are told when its throttle has heard of them.
-            controls.say_news(before, f"{kind} '{name}'", name)
+        controls.say_news(before, f"{kind} '{name}'", name)
 
     def _stays_for(self, next_due: float | None) -> bool:
         """Returns whether the spider stays until the next delayed request is due."""

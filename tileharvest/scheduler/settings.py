@@ -17,6 +17,7 @@ from scrapy.utils.misc import load_object
 from tileharvest.errors import QueueError
 from tileharvest.maps.settings import setting, switch
 from tileharvest.queue.controls import Controls
+from tileharvest.queue.port import PUSHED, named
 from tileharvest.queue.settings import local_queue, queue_kind, redis_queue, segment_resolver
 from tileharvest.scheduler.crawl import crawl_of
 
@@ -31,10 +32,6 @@ if TYPE_CHECKING:
 
 _NOT_ARGUMENTS: Final = frozenset({"name", "fresh", "stay", "dry", "segment", "redis_key", "redis_encoding"})
 """Attributes of spiders that say nothing about what is crawled."""
-
-_SEGMENTS_KEPT: Final = 2
-"""The segments whose requests are kept for another spider than one of tiles: the present one, and the one
-before."""
 
 _WITHOUT_EFFECT: Final = (
     "JOBDIR",
@@ -128,8 +125,10 @@ async def open_queue(queue: RequestQueue, segment: str, crawler: Crawler) -> Con
     refuse_company(await queue.workers() or (), segment, is_fresh=is_fresh, is_history_local=is_history_local)
     if is_fresh:
         await queue.forget(segment)
+    others = [one for one in await queue.segments() if one not in (segment, PUSHED)]
     # A harvest makes no request of an earlier one.
-    await queue.forget_others(1 if is_harvest else _SEGMENTS_KEPT, segment)
+    for earlier in others if is_harvest else others[:-1]:
+        await queue.forget(earlier)
     return Controls.read(await queue.notes())
 
 
@@ -145,20 +144,20 @@ def refuse_company(
     strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
     if is_history_local and strangers:
         raise QueueError(
-            f"this worker keeps the history in a file of its own machine, and {_named(strangers)} on"
+            f"this worker keeps the history in a file of its own machine, and {named(strangers)} on"
             " another one works on the same queue: each would record a part of the harvest; nothing was asked"
             " for; give all of them one PostgreSQL, DATABASE_URL=postgresql+psycopg://USER:PASSWORD@HOST/NAME"
         )
     earlier = [one for one in others if one.segment not in ("", segment)]
     if earlier:
         raise QueueError(
-            f"the crawl of {earlier[0].segment} is still under way at {_named(earlier)}; nothing was asked"
+            f"the crawl of {earlier[0].segment} is still under way at {named(earlier)}; nothing was asked"
             f" for; run again for {segment} when it has ended, or stop it; a worker that was killed is"
             " forgotten when its leases expire"
         )
     if is_fresh and others:
         raise QueueError(
-            f"a crawl cannot start afresh while others work on it: {_named(others)}; nothing was changed;"
+            f"a crawl cannot start afresh while others work on it: {named(others)}; nothing was changed;"
             " let them end or stop them, or leave out --fresh or -a fresh=1 to work with them"
         )
 
@@ -166,10 +165,6 @@ def refuse_company(
 def _is_own(worker: Worker) -> bool:
     """Returns whether this is our own worker, or one with the same pid that was killed in this container."""
     return worker.host == socket.gethostname() and worker.pid == os.getpid()
-
-
-def _named(workers: Sequence[Worker]) -> str:
-    return ", ".join(f"{worker.host} (pid {worker.pid})" for worker in workers)
 
 
 def _is_history_local(settings: BaseSettings) -> bool:

@@ -50,8 +50,6 @@ class CrawlThrottle:
             zone=self._zone,
         )
         self._said: HoldReason | None = None
-        self._heard = Controls()
-        """The orders of a person that were told last."""
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self, budget: Budget) -> None:
@@ -105,8 +103,6 @@ class CrawlThrottle:
             rate=controls.rate,
             is_busy=scheduler is None or scheduler.is_busy,
         )
-        controls.say_news(self._heard, f"map '{self._name}'", self._name)
-        self._heard = controls
         held = self.map.held
         reason = None if held is None else held.reason
         if reason is HoldReason.SPENT:

@@ -485,7 +485,7 @@ class TileSpider(Spider):
                 without = request.block.only(~known.asked)
                 if without is not None:
                     await self.harvest.keep_failed(without, failure.reason)
-        await scheduler.queue.take_up([one.id for one in failures], None, time())
+        await scheduler.queue.take_up([one.id for one in failures], None)
 
     async def _settle(self, reason: str) -> None:
         """Writes down the end of the harvest, or why this run of it ends, and logs the counts. Raises

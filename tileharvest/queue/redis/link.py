@@ -19,13 +19,14 @@ from redis.exceptions import (
     AuthorizationError,
     ConnectionError,  # noqa: A004 - these are the library's own, and no others are meant here
     NoPermissionError,
+    OutOfMemoryError,
     RedisError,
     TimeoutError,  # noqa: A004
 )
 from scrapy_redis import connection, defaults
 
 from tileharvest.errors import ConfigurationError, QueueError
-from tileharvest.queue.sentences import sentence
+from tileharvest.queue.port import NOTHING_LOST, emptied
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -39,6 +40,9 @@ _OURS: Final = frozenset(
 )
 """Parameters of clients that a person cannot set: answers are bytes, and `RedisLink` decides which calls are
 repeated."""
+
+_LOGIN: Final = (AuthenticationError, AuthorizationError)
+"""The errors of a server that is there and refuses the login."""
 
 _EXAMPLE: Final = "write REDIS_URL = 'redis://user:password@redis.example.net:6379/0', or rediss:// for TLS"
 
@@ -57,10 +61,8 @@ def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
         # The value may hold a password, so it is not shown.
         example = "REDIS_PARAMS='{\"socket_timeout\": 5}'"
         raise ConfigurationError(f"REDIS_PARAMS is not a dict; write for example -s {example}") from None
-    parameters = {**defaults.REDIS_PARAMS, **own}
-    for setting, name in connection.SETTINGS_PARAMS_MAP.items():
-        if value := settings.get(setting):
-            parameters[name] = value
+    named = {name: settings.get(setting) for setting, name in connection.SETTINGS_PARAMS_MAP.items()}
+    parameters = {**defaults.REDIS_PARAMS, **own, **{name: value for name, value in named.items() if value}}
     return {name: value for name, value in parameters.items() if name not in _OURS}
 
 
@@ -80,17 +82,19 @@ def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
     options |= {"retry": retry, "protocol": 2}
     kind: Any = Redis if is_async else redis.Redis
     try:
-        if url is None:
-            return _checked(kind(**options))
-        if urlsplit(url).scheme == "unix":
+        if url is not None and urlsplit(url).scheme == "unix":
             # These are defaults for another server, and a socket does not accept them.
             for name in ("host", "port", "socket_connect_timeout"):
                 options.pop(name, None)
-        return _checked(kind.from_url(url, **options))
+        client = kind(**options) if url is None else kind.from_url(url, **options)
+        # Only a connection finds unknown parameters. This one is never used.
+        pool = client.connection_pool
+        pool.connection_class(**pool.connection_kwargs)
     except (TypeError, ValueError, AttributeError, RedisError) as error:
         # The error about a URL that cannot be read may have its password.
         said = f"REDIS_PARAMS: {error}" if url is None else "REDIS_URL cannot be read"
         raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
+    return client
 
 
 def place(client: Client) -> str:
@@ -103,14 +107,6 @@ def place(client: Client) -> str:
     return f"redis{'s' if is_encrypted else ''}://{host}:{port}/{options.get('db') or 0}"
 
 
-def _checked(client: Client) -> Client:
-    """Returns the client. Makes a connection that is never used, because only that finds unknown
-    parameters."""
-    pool = client.connection_pool
-    pool.connection_class(**pool.connection_kwargs)
-    return client
-
-
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 2.0
 """Seconds between two attempts. Each pause is twice as long as the one before, up to the longest."""
@@ -119,26 +115,15 @@ _TO_OPEN: Final = 5.0
 """The most seconds of patience at the start, so that a wrong address is reported soon."""
 
 
-def case_of(error: BaseException) -> str:
-    """Returns the case of the error, as `sentence` takes it: the first word of the server's answer, or
-    AWAY."""
-    if isinstance(error, (AuthenticationError, AuthorizationError)):
-        return "WRONGPASS"
-    if isinstance(error, RedisError) and error.status_code not in (None, "ERR"):
-        # The library has removed the word from the answer.
-        return str(error.status_code)
-    if isinstance(error, (ConnectionError, TimeoutError, OSError)):
-        return "AWAY"
-    return str(error).partition(" ")[0]
-
-
 def may_pass(error: BaseException) -> bool:
     """Returns whether the same call may succeed a moment later: nothing answers, or the server reads its
     data."""
-    is_away = isinstance(error, (ConnectionError, TimeoutError)) and not isinstance(
-        error, (AuthenticationError, AuthorizationError)
-    )
+    is_away = isinstance(error, (ConnectionError, TimeoutError)) and not isinstance(error, _LOGIN)
     return is_away and "certificate" not in str(error).lower()
+
+
+LOST: Final = "LOST"
+"""The first word of a script's error about a queue that was emptied."""
 
 
 class RedisLink:
@@ -150,29 +135,28 @@ class RedisLink:
     """
 
     def __init__(self, parameters: Mapping[str, Any], what: str, patience: float) -> None:
-        """`parameters` are those of `connect`. `what` says in messages what the link is for.
-        Connects to nothing yet."""
-        self._parameters = parameters
+        """`parameters` are those of `connect`. `what` says in messages what the link is for. Connects to
+        nothing yet."""
+        self.parameters = parameters
         self._what = what
         self._patience = patience
         self._client: Client | None = None
-
-    @property
-    def queue(self) -> str:
-        """The purpose of the link and the address of the server, for messages."""
-        return f"{self._what} at {place(self._open_client)}"
+        self.queue = what
+        """The purpose of the link and, once it was open, the address of the server, for messages."""
 
     async def open(self) -> None:
         """Connects. Raises ConfigurationError for parameters that cannot be used. Raises QueueError if no
         Redis accepts the login, and for a Redis that may throw requests away."""
-        if self._client is not None:
-            raise RuntimeError("the queue is open already")
-        self._client = connect(self._parameters)
+        self._client = connect(self.parameters)
+        self.queue = f"{self._what} at {place(self._client)}"
         try:
             about = await self.attempt(_memory_rules, min(self._patience, _TO_OPEN))
             policy = str(about.get("maxmemory_policy", ""))
             if about.get("maxmemory") and policy.startswith("allkeys"):
-                raise QueueError(sentence("evicting", self.queue, policy))
+                raise QueueError(
+                    f"{self.queue} may throw requests away when its memory is full (maxmemory-policy"
+                    f" {policy}); nothing was changed; let an administrator set maxmemory-policy noeviction"
+                )
         except BaseException:
             await self.close()
             raise
@@ -197,13 +181,16 @@ class RedisLink:
         end = time.monotonic() + (self._patience if patience is None else patience)
         pause = _FIRST_PAUSE
         while True:
+            if self._client is None:
+                raise QueueError(f"{self.queue} is not open; {NOTHING_LOST}; the program is about to end")
             try:
-                return await work(self._open_client)
+                return await work(self._client)
             except (RedisError, OSError) as error:
+                failure = self._failure(error)
                 if not may_pass(error) or time.monotonic() + pause > end:
-                    raise QueueError(self._sentence(error)) from error
+                    raise failure from error
                 if pause == _FIRST_PAUSE:
-                    _logger.warning("%s; trying again", self._sentence(error))
+                    _logger.warning("%s; trying again", failure)
             except RuntimeError as error:
                 # uvloop says so if the server has closed the connection since the last call.
                 if "the handler is closed" not in str(error):
@@ -211,15 +198,20 @@ class RedisLink:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    @property
-    def _open_client(self) -> Client:
-        if self._client is None:
-            raise QueueError(sentence("closed", self._what, ""))
-        return self._client
-
-    def _sentence(self, error: BaseException) -> str:
-        said = (" ".join(str(error).split()) or type(error).__name__).rstrip(".")
-        return sentence(case_of(error), self.queue, said)
+    def _failure(self, error: BaseException) -> QueueError:
+        said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
+        problem, advice = "failed", "run again; Redis must be of version 6 or newer"
+        if said.startswith(LOST):
+            return emptied(self.queue)
+        if isinstance(error, _LOGIN):
+            problem, advice = "refuses the login", "correct name and password in REDIS_URL or REDIS_PARAMS"
+        elif isinstance(error, NoPermissionError):
+            advice = "let an administrator allow the user of REDIS_URL: ~tileharvest:* +@all -@admin"
+        elif isinstance(error, OutOfMemoryError):
+            problem, advice = "is out of memory", "give it more (maxmemory), and run again"
+        elif isinstance(error, (ConnectionError, TimeoutError, OSError)):
+            problem, advice = "does not answer", "see that it runs and can be reached, and run again"
+        return QueueError(f"{self.queue} {problem} ({said}); {NOTHING_LOST}; {advice}")
 
 
 async def _memory_rules(client: Client) -> dict[str, Any]:

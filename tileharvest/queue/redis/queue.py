@@ -19,15 +19,27 @@ import msgspec
 from redis.exceptions import RedisError
 
 from tileharvest.errors import QueueError
-from tileharvest.queue.port import LAST, PUSHED, SILENT, Counts, Entry, Exchanged, Failure, Lease, Worker
-from tileharvest.queue.redis.link import RedisLink, connect
-from tileharvest.queue.sentences import WORKER_ENDED, sentence
+from tileharvest.queue.port import (
+    LAST,
+    PUSHED,
+    SILENT,
+    WORKER_ENDED,
+    Counts,
+    Entry,
+    Exchanged,
+    Failure,
+    Lease,
+    Worker,
+    emptied,
+    of_another_version,
+)
+from tileharvest.queue.redis.link import connect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.port import End
-    from tileharvest.queue.redis.link import Client
+    from tileharvest.queue.redis.link import Client, RedisLink
 
 FORMAT: Final = "6"
 """The version of what is in Redis. It is raised when older scripts could not go on with the content."""
@@ -65,21 +77,19 @@ class RedisQueue:
 
     def __init__(
         self,
-        parameters: Mapping[str, Any],
+        link: RedisLink,
         name: str,
         *,
         max_attempts: int = 5,
         silent: float = SILENT,
-        patience: float = 60.0,
         server_clock: bool = True,
     ) -> None:
-        """Touches nothing yet. `parameters` are those of `connect`.
+        """Touches nothing yet. `link` is not open.
 
-        A call waits `patience` seconds for Redis. With `server_clock=False`, for tests, the times that
-        callers give count as Redis' time, and a worker says that it is alive when `beat` is called.
+        With `server_clock=False`, for tests, the times that callers give count as Redis' time, and a worker
+        says that it is alive when `beat` is called.
         """
-        self._parameters = parameters
-        self._link = RedisLink(parameters, f"the queue '{name}'", patience)
+        self._link = link
         self._prefix = prefix_of(name)
         self._silent = silent
         self._max_attempts = max_attempts
@@ -123,8 +133,7 @@ class RedisQueue:
 
             found, self._born = await self._link.attempt(born)
             if found != FORMAT.encode():
-                said = f"{found.decode(errors='replace')}, this one's {FORMAT}"
-                raise QueueError(sentence("format", self._link.queue, said))
+                raise of_another_version(self._link.queue, found.decode(errors="replace"), FORMAT)
         except BaseException:
             await self.close()
             raise
@@ -197,19 +206,22 @@ class RedisQueue:
             if body is not None
         ]
 
-    async def take_up(self, ids: Sequence[int], segment: str | None, now: float) -> int:
+    async def take_up(self, ids: Sequence[int], segment: str | None) -> int:
         names = ("body", "fingerprint", "priority", "slot", "segment")
         found = await self._pipe(*(("hmget", self._key("entry:", _id(one)), names) for one in ids))
         known = [(one, row) for one, row in zip(ids, found, strict=True) if row[0] is not None]
-        if segment is not None:
-            for _, (body, fingerprint, priority, slot, before) in known:
+        for one, (body, fingerprint, priority, slot, before) in known:
+            if segment is not None:
                 seen_by = None if before.decode() == segment else fingerprint or None
                 again = Entry(body, segment, seen_by, max(1, int(priority)), slot=slot.decode())
-                await self._run("push", now, *_told(again))
-        for one, _ in known:
+                await self._run("push", 0.0, *_told(again))
             entry = self._key("entry:", _id(one))
             await self._pipe(("zrem", self._key("failed"), _id(one)), ("delete", entry))
         return len(known)
+
+    async def segments(self) -> Sequence[str]:
+        (names,) = await self._pipe(("zrange", self._key("segments"), 0, -1))
+        return [name.decode() for name in names]
 
     async def forget(self, segment: str) -> None:
         """Drops what the segment has. This is not one step, and nobody else should work on the segment."""
@@ -227,14 +239,6 @@ class RedisQueue:
             ("zrem", self._key("segments"), segment),
         )
 
-    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        (names,) = await self._pipe(("zrange", self._key("segments"), 0, -1))
-        others = [name for name in map(bytes.decode, names) if name not in (current, PUSHED)]
-        dropped = others[: max(0, len(others) - (kept - 1))]
-        for name in dropped:
-            await self.forget(name)
-        return dropped
-
     async def note(self, key: str, value: str) -> None:
         notes = self._key("notes")
         await self._pipe(("hset", notes, key, value) if value else ("hdel", notes, key))
@@ -247,19 +251,9 @@ class RedisQueue:
         return (await self._link.attempt(lambda client: workers_of(client, [self._prefix], self._silent)))[0]
 
     async def discard(self) -> None:
-        """Deletes all keys of the queue, whatever they hold. This is not one step."""
-        await self._link.open()
-        try:
-            if present := await self.workers():
-                others = ", ".join(f"{worker.host} (pid {worker.pid})" for worker in present)
-                raise QueueError(
-                    f"the queue cannot start afresh while others work on it: {others}; nothing was changed;"
-                    f" let them end or stop them, then run again; one that was killed is forgotten after"
-                    f" {self._silent:g} s"
-                )
+        """Deletes all keys of the queue, whatever they hold. This is not one step. Workers notice it."""
+        async with self._link:
             await self._link.attempt(self._delete_all)
-        finally:
-            await self._link.close()
 
     async def close(self) -> None:
         """Signs off, and closes the link, also when Redis is gone. Leases that were not ended are offered
@@ -308,7 +302,7 @@ class RedisQueue:
 
         born, *answers = await self._link.attempt(together, patience)
         if self._born and born != self._born:
-            raise QueueError(sentence("LOST", self._link.queue, "what it knew"))
+            raise emptied(self._link.queue)
         return answers
 
     async def _entries(self, client: Client) -> list[bytes]:
@@ -327,7 +321,7 @@ class RedisQueue:
     def _keep_alive(self) -> None:
         """Says in a thread that this worker is alive. A Redis that is away hears it later: whoever waits for
         an answer says so."""
-        client = connect(self._parameters, is_async=False)
+        client = connect(self._link.parameters, is_async=False)
         script = script_of("reap")
         while not self._is_over.wait(self._silent / _BEATS):
             with suppress(RedisError, OSError):

@@ -12,11 +12,23 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
+from pybloom_live import ScalableBloomFilter
+
 from tileharvest.errors import ExitStatus, QueueError, program
 from tileharvest.politeness.lock import Lock
-from tileharvest.queue.port import LAST, PUSHED, Counts, Exchanged, Failure, Lease
-from tileharvest.queue.seen_filter import SeenFilter
-from tileharvest.queue.sentences import WORKER_ENDED, sentence
+from tileharvest.queue.port import (
+    AFRESH,
+    LAST,
+    NOTHING_LOST,
+    PUSHED,
+    WORKER_ENDED,
+    Counts,
+    Exchanged,
+    Failure,
+    Lease,
+    emptied,
+    of_another_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +49,9 @@ LOCK_TIMEOUT: Final = 30.0
 requests some seconds."""
 
 _EXPECTED: Final = 100_000
-"""The requests for which the filter of a new segment has room: 380 kB. It grows."""
+"""The requests for which the filter of a new segment has room: 360 kB. It grows."""
+_ERROR_RATE: Final = 1e-6
+"""The probability with which the filter takes a new request for one that was seen. It is looked up then."""
 
 _TABLES: Final = (
     # Numbers rise in the order in which segments were opened.
@@ -65,6 +79,9 @@ _TABLES: Final = (
 _INSERT: Final = """
     INSERT INTO requests (segment, slot, priority, fingerprint, body, state, due)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
+_SEE: Final = """
+    INSERT OR IGNORE INTO seen SELECT number, ? FROM segments WHERE name = ? RETURNING 1"""
+_SEEN: Final = "SELECT fingerprint FROM seen JOIN segments ON number = segment WHERE name = ?"
 _IS_PUSHED: Final = "SELECT 1 FROM requests WHERE segment = '' AND state != 'failed' AND fingerprint = ?"
 # The slots in which anything waits, one step of the index for each.
 _SLOTS: Final = """
@@ -122,8 +139,8 @@ class SqliteQueue:
     A queue in a file outlives a SIGKILL. After a power cut it is in a state of some seconds before at most.
     A queue in memory ends with this object, and closing keeps it.
 
-    The worker keeps a filter of what its segment has seen. The filter decides what is surely new; the rest is
-    looked up.
+    The worker keeps a Bloom filter of what its segment has seen. The filter decides what is surely new; the
+    rest is looked up.
     """
 
     def __init__(
@@ -146,18 +163,18 @@ class SqliteQueue:
         self._max_attempts = max_attempts
         self._lock = None if file is None else Lock(file.parent, file.stem)
         self._connection: sqlite3.Connection | None = None
-        self._inode = 0
-        self._is_open = False
+        self._inode: int | None = None
         self._segment: str | None = None
         """The worker's segment. None for a command."""
-        self._filter: SeenFilter | None = None
+        self._filter: ScalableBloomFilter | None = None
 
     async def open(self, segment: str, now: float) -> None:
-        await self._begin(lambda: self._become_worker(segment, now))
+        # An opening that is cancelled goes on in its thread. `close` undoes it.
+        await self._in_thread(lambda: self._become_worker(segment, now))
         self._segment = segment
 
     async def open_beside(self) -> None:
-        await self._begin(self._connect)
+        await self._in_thread(self._connect)
 
     async def exchange(
         self,
@@ -169,7 +186,18 @@ class SqliteQueue:
     ) -> Exchanged:
         if self._segment is None and (number is not None or ended):
             raise RuntimeError("only the worker of a queue leases and ends leases")
-        return await self._run(lambda: self._exchange(pushed, ended, number, held, now))
+
+        def exchanged() -> Exchanged:
+            duplicates = self._push(pushed, now)
+            for end in ended:
+                self._end(end, now)
+            self._rows(_DUE, now)
+            leases = self._lease(number, held) if number else []
+            has_more = bool(self._rows("SELECT 1 FROM requests WHERE state = 'waiting' LIMIT 1"))
+            next_due = self._rows("SELECT min(due) FROM requests WHERE state = 'delayed'")[0][0]
+            return Exchanged(leases, duplicates, has_more, next_due)
+
+        return await self._run(exchanged)
 
     async def counts(self, segment: str | None, now: float) -> Counts:
         return await self._run(lambda: self._counts(segment, now))
@@ -181,14 +209,15 @@ class SqliteQueue:
         )
         return await self._run(lambda: [Failure(*row) for row in self._rows(statement)])
 
-    async def take_up(self, ids: Sequence[int], segment: str | None, now: float) -> int:
+    async def take_up(self, ids: Sequence[int], segment: str | None) -> int:
         return await self._run(lambda: self._take_up(ids, segment))
+
+    async def segments(self) -> Sequence[str]:
+        names = "SELECT name FROM segments ORDER BY number"
+        return await self._run(lambda: [name for (name,) in self._rows(names)])
 
     async def forget(self, segment: str) -> None:
         await self._run(lambda: self._forget(segment))
-
-    async def forget_others(self, kept: int, current: str) -> Sequence[str]:
-        return await self._run(lambda: self._forget_others(kept, current))
 
     async def note(self, key: str, value: str) -> None:
         if value:
@@ -197,35 +226,17 @@ class SqliteQueue:
             await self._run(lambda: self._rows("DELETE FROM notes WHERE key = ?", key))
 
     async def notes(self) -> Mapping[str, str]:
-        def read() -> dict[str, str]:
-            self._check_file()
-            return dict(self._rows("SELECT key, value FROM notes"))
-
-        return await self._in_thread(read)
+        return dict(await self._run(lambda: self._rows("SELECT key, value FROM notes")))
 
     async def workers(self) -> None:
         """One worker at a time uses this queue, and it says nothing of itself."""
 
     async def discard(self) -> None:
-        if self._is_open:
-            raise RuntimeError("the queue is open")
         await self._in_thread(self._discard)
 
     async def close(self) -> None:
-        if self._is_open:
-            self._is_open, self._segment = False, None
-            await self._in_thread(self._let_go)
-
-    async def _begin(self, opening: Callable[[], None]) -> None:
-        if self._is_open:
-            raise RuntimeError("the queue is open already")
-        # An opening that is cancelled goes on in its thread. `close` undoes it.
-        self._is_open = True
-        try:
-            await self._in_thread(opening)
-        except Exception:
-            self._is_open = False
-            raise
+        self._segment = None
+        await self._in_thread(self._let_go)
 
     async def _run(self, work: Callable[[], Result]) -> Result:
         """Does the work in one transaction, and returns its result."""
@@ -252,16 +263,31 @@ class SqliteQueue:
             self._connect()
             ((said,),) = self._rows("PRAGMA integrity_check(1)")
             if said != "ok":
-                raise QueueError(sentence("SQLITE_CORRUPT", self._where, said))
+                raise _unreadable(self._where, said)
             self._transact(lambda: self._begin_work(segment, now))
         except BaseException:
             self._let_go()
             raise
 
     def _connect(self) -> None:
-        if self._connection is None:
-            self._connection = _connected(self._file)
-            self._inode = 0 if self._file is None else self._file.stat().st_ino
+        """Connects to the queue, and makes it if it does not exist. Raises QueueError for a file of another
+        version or another program, which is not changed."""
+        if self._connection is not None:
+            return
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        place = ":memory:" if self._file is None else self._file
+        # isolation_level=None: sqlite3 begins no transactions by itself.
+        connection = sqlite3.connect(
+            place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+        )
+        try:
+            _prepare(connection, self._where)
+            self._inode = None if self._file is None else _inode(self._file)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
 
     def _let_go(self) -> None:
         self._filter = None
@@ -286,9 +312,13 @@ class SqliteQueue:
             self._lock.drop()
 
     def _transact(self, work: Callable[[], Result]) -> Result:
-        self._check_file()
+        """Returns the result of the work. Raises QueueError if the queue is not open, or if its file is gone
+        or another one, because SQLite would go on in the file that nobody can see any more."""
         connection = self._connection
-        assert connection is not None
+        if connection is None:
+            raise QueueError(f"{self._where} is not open; {NOTHING_LOST}; the program is about to end")
+        if self._file is not None and _inode(self._file) != self._inode:
+            raise emptied(self._where)
         # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
         # instead of waiting when another process has written between.
         connection.execute("BEGIN IMMEDIATE")
@@ -302,26 +332,12 @@ class SqliteQueue:
             raise
         return result
 
-    def _check_file(self) -> None:
-        """Raises QueueError if the queue is not open, or if its file is gone or another one, because SQLite
-        would go on in the file that nobody can see any more."""
-        if self._connection is None:
-            raise QueueError(sentence("closed", self._where, ""))
-        if self._file is not None:
-            with suppress(FileNotFoundError):
-                if self._file.stat().st_ino == self._inode:
-                    return
-            raise QueueError(sentence("lost", self._where, "its file"))
-
     def _rows(self, statement: str, *values: object) -> list[Any]:
         assert self._connection is not None
         return self._connection.execute(statement, values).fetchall()
 
-    def _number_of(self, segment: str) -> int:
-        """Returns the segment's number. Opens the segment if it is new."""
-        self._rows("INSERT OR IGNORE INTO segments (name, done) VALUES (?, 0)", segment)
-        number: int = self._rows("SELECT number FROM segments WHERE name = ?", segment)[0][0]
-        return number
+    def _open_segment(self, name: str) -> None:
+        self._rows("INSERT OR IGNORE INTO segments (name, done) VALUES (?, 0)", name)
 
     def _begin_work(self, segment: str, now: float) -> None:
         """Takes back all leases, and fills the filter with what the segment has seen. A million takes 4 s."""
@@ -329,34 +345,19 @@ class SqliteQueue:
         self._rows("UPDATE requests SET lost = lost + 1 WHERE state = 'leased'")
         self._rows(_GIVE_UP, WORKER_ENDED.format(attempts=2 * most), now, 2 * most)
         self._rows(_TAKE_BACK, most, LAST)
-        seen = self._rows("SELECT fingerprint FROM seen WHERE segment = ?", self._number_of(segment))
-        self._filter = SeenFilter(max(_EXPECTED, len(seen) * 5 // 4))
+        self._open_segment(segment)
+        seen = self._rows(_SEEN, segment)
+        self._filter = _filter_for(len(seen) * 5 // 4)
         for (fingerprint,) in seen:
-            self._filter.add(fingerprint)
-
-    def _exchange(
-        self,
-        pushed: Sequence[Entry],
-        ended: Sequence[End],
-        number: int | None,
-        held: Sequence[Lease],
-        now: float,
-    ) -> Exchanged:
-        duplicates = self._push(pushed, now)
-        for end in ended:
-            self._end(end, now)
-        self._rows(_DUE, now)
-        leases = self._lease(number, held) if number else []
-        has_more = bool(self._rows("SELECT 1 FROM requests WHERE state = 'waiting' LIMIT 1"))
-        next_due = self._rows("SELECT min(due) FROM requests WHERE state = 'delayed'")[0][0]
-        return Exchanged(leases, duplicates, has_more, next_due)
+            self._filter.add(fingerprint.hex())
 
     def _push(self, entries: Sequence[Entry], now: float) -> list[int]:
         """Queues the entries that are new. Returns the places of the others."""
         duplicates = []
-        numbers = {segment: self._number_of(segment) for segment in {entry.segment for entry in entries}}
+        for segment in dict.fromkeys(entry.segment for entry in entries):
+            self._open_segment(segment)
         for place, entry in enumerate(entries):
-            if self._is_known(entry, numbers[entry.segment]):
+            if not self._is_new(entry.segment, entry.fingerprint):
                 duplicates.append(place)
                 continue
             due = None if entry.due is None or entry.due <= now else entry.due
@@ -365,14 +366,23 @@ class SqliteQueue:
             self._rows(_INSERT, *waits)
         return duplicates
 
-    def _is_known(self, entry: Entry, number: int) -> bool:
-        """Returns whether the entry was seen in its segment, which has this number, or waits already if a
-        person has pushed it."""
-        if entry.fingerprint is None:
-            return False
-        if entry.segment == PUSHED:
-            return bool(self._rows(_IS_PUSHED, entry.fingerprint))
-        return not self._is_new(entry.segment, number, entry.fingerprint)
+    def _is_new(self, segment: str, fingerprint: bytes | None) -> bool:
+        """Returns whether a segment has not seen the fingerprint before. It has seen it then. What a person
+        has pushed is new unless it waits.
+
+        The filter knows at once what is surely new. Only the table knows what was surely seen.
+        """
+        if fingerprint is None:
+            return True
+        if segment == PUSHED:
+            return not self._rows(_IS_PUSHED, fingerprint)
+        is_surely_new = (
+            self._filter is not None
+            and segment == self._segment
+            # The filter hashes the UTF-8 of `str(key)`.
+            and not self._filter.add(fingerprint.hex())
+        )
+        return bool(self._rows(_SEE, fingerprint, segment)) or is_surely_new
 
     def _end(self, end: End, now: float) -> None:
         key = end.id, end.attempt
@@ -414,42 +424,24 @@ class SqliteQueue:
 
     def _take_up(self, ids: Sequence[int], segment: str | None) -> int:
         taken = 0
+        if segment is not None:
+            self._open_segment(segment)
         for number in ids:
             for fingerprint, before in self._rows(_FAILED, number):
                 taken += 1
-                is_filtered = fingerprint is not None and segment not in (before, PUSHED)
-                if segment is None or (
-                    is_filtered and not self._is_new(segment, self._number_of(segment), fingerprint)
-                ):
+                is_known = segment not in (before, PUSHED, None) and not self._is_new(segment, fingerprint)
+                if segment is None or is_known:
                     self._rows("DELETE FROM requests WHERE id = ?", number)
                 else:
                     self._rows(_TAKE_UP, segment, number)
         return taken
 
-    def _is_new(self, segment: str, number: int, fingerprint: bytes) -> bool:
-        """Returns whether a segment has not seen the fingerprint before. It has seen it then.
-
-        The filter knows at once what is surely new. Only the table knows what was surely seen.
-        """
-        is_surely_new = (
-            self._filter is not None and segment == self._segment and not self._filter.add(fingerprint)
-        )
-        added = self._rows("INSERT OR IGNORE INTO seen VALUES (?, ?) RETURNING 1", number, fingerprint)
-        return is_surely_new or bool(added)
-
     def _forget(self, segment: str) -> None:
         self._rows("DELETE FROM requests WHERE segment = ? AND state != 'failed'", segment)
-        self._rows("DELETE FROM seen WHERE segment = ?", self._number_of(segment))
+        self._rows("DELETE FROM seen WHERE segment = (SELECT number FROM segments WHERE name = ?)", segment)
         self._rows("DELETE FROM segments WHERE name = ?", segment)
         if segment == self._segment:
-            self._filter = SeenFilter(_EXPECTED)
-
-    def _forget_others(self, kept: int, current: str) -> list[str]:
-        others = "SELECT name FROM segments WHERE name NOT IN (?, ?) ORDER BY number DESC LIMIT -1 OFFSET ?"
-        names: list[str] = [name for (name,) in self._rows(others, current, PUSHED, kept - 1)][::-1]
-        for name in names:
-            self._forget(name)
-        return names
+            self._filter = _filter_for(0)
 
 
 def file_stem(name: str) -> str:
@@ -457,41 +449,39 @@ def file_stem(name: str) -> str:
     return quote(name, safe=" :@+,=")
 
 
-def _connected(file: Path | None) -> sqlite3.Connection:
-    """Returns a connection to the queue in a file, which is made if it does not exist, or to one in memory.
+def _inode(file: Path) -> int | None:
+    with suppress(FileNotFoundError):
+        return file.stat().st_ino
+    return None
 
-    Raises QueueError for a file of another version or another program, which is not changed.
-    """
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-    place = ":memory:" if file is None else file
-    # isolation_level=None: sqlite3 begins no transactions by itself.
-    connection = sqlite3.connect(place, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False)
-    try:
-        # Another process may be making the same file.
-        connection.execute("BEGIN IMMEDIATE")
-        if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            for statement in _TABLES:
-                connection.execute(statement)
-        connection.execute("COMMIT")
-        ours, version = (
-            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+
+def _filter_for(expected: int) -> ScalableBloomFilter:
+    """Returns an empty filter with room for so many requests. It has no false negatives, and grows."""
+    return ScalableBloomFilter(max(_EXPECTED, expected), _ERROR_RATE, ScalableBloomFilter.SMALL_SET_GROWTH)
+
+
+def _prepare(connection: sqlite3.Connection, queue: str) -> None:
+    # Another process may be making the same file.
+    connection.execute("BEGIN IMMEDIATE")
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        for statement in _TABLES:
+            connection.execute(statement)
+    connection.execute("COMMIT")
+    ours, version = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
+    )
+    if (ours, version) != (APPLICATION, VERSION):
+        raise of_another_version(
+            queue, version if ours == APPLICATION else "that of another program", VERSION
         )
-        if (ours, version) != (APPLICATION, VERSION):
-            found = version if ours == APPLICATION else "that of another program"
-            raise QueueError(sentence("format", f"the queue {file}", f"{found}, this one's {VERSION}"))
-        # Another process that makes the same file may be doing this now. The file remembers it.
-        with suppress(sqlite3.OperationalError):
-            connection.execute("PRAGMA journal_mode = WAL")
-        # NORMAL flushes only when the log is worked into the file. A SIGKILL takes nothing, because the
-        # system has what was written. A power cut can take whole commits from the end, which is harmless:
-        # results are durable in the history before their lease ends, and a request and its children come and
-        # go in one commit, so at worst work is offered again.
-        connection.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    # Another process that makes the same file may be doing this now. The file remembers it.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = WAL")
+    # NORMAL flushes only when the log is worked into the file. A SIGKILL takes nothing, because the system
+    # has what was written. A power cut can take whole commits from the end, which is harmless: results are
+    # durable in the history before their lease ends, and a request and its children come and go in one
+    # commit, so at worst work is offered again.
+    connection.execute("PRAGMA synchronous = NORMAL")
 
 
 @contextmanager
@@ -499,11 +489,35 @@ def queue_errors(queue: str) -> Iterator[None]:
     """Raises QueueError for every error of SQLite, or of the file's folder, inside the block."""
     try:
         yield
-    except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", "SQLITE_CORRUPT")
-        raise QueueError(sentence(name, queue, str(error))) from error
-    except UnicodeError as error:
-        # SQLite's message repeats what is in a damaged file, and sqlite3 cannot decode it.
-        raise QueueError(sentence("SQLITE_CORRUPT", queue, "malformed")) from error
+    except (sqlite3.Error, UnicodeError) as error:
+        # An error without a code is sqlite3's own: it cannot decode what is in a damaged file.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        if code & _PRIMARY in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            said = "malformed" if isinstance(error, UnicodeError) else str(error)
+            raise _unreadable(queue, said) from error
+        # The disk is too full for the shared memory file that lies beside a database.
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE):
+            raise QueueError(
+                f"disk full: {queue} could not be written; {NOTHING_LOST}; free space and run again"
+            ) from error
+        raise _failed(queue, str(error)) from error
     except OSError as error:
-        raise QueueError(sentence("SQLITE_CANTOPEN", queue, error.strerror or str(error))) from error
+        raise _failed(queue, error.strerror or str(error)) from error
+
+
+_PRIMARY: Final = 0xFF
+"""The bits of SQLite's error codes that say the kind, https://www.sqlite.org/rescode.html"""
+
+
+def _failed(queue: str, said: str) -> QueueError:
+    return QueueError(
+        f"{queue} failed ({said}); {NOTHING_LOST}; let other programs that use the file end, see that it and"
+        f" its folder are writable, and run again; where that does not help, {AFRESH}"
+    )
+
+
+def _unreadable(queue: str, said: str) -> QueueError:
+    return QueueError(
+        f"{queue} cannot be read ({said}); it was not deleted, and the history is unharmed: {AFRESH}, or move"
+        " the file away"
+    )

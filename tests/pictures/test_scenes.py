@@ -15,7 +15,6 @@ from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.notices.notice import changed_places
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.frames import Legend
 from tileharvest.pictures.pixels import UNREADABLE, background, picture_of
 from tileharvest.pictures.scenes import GAP, HALF, HEADING, MOST_ACROSS, Scenes, change_picture
 from tileharvest.tiles.grid import Tile, TileRange
@@ -164,12 +163,3 @@ def test_of_a_lowres_image_the_upper_part_is_the_picture_and_any_other_image_sta
 def test_the_colour_behind_tiles_is_the_maps_own_if_it_is_one() -> None:
     colours = [background(css) for css in ("#123456", "#12345680", None, "nice")]
     assert colours == [(18, 52, 86)] * 2 + [(26, 26, 26)] * 2
-
-
-def test_title_and_day_are_on_the_picture_and_the_rest_of_it_stays() -> None:
-    image = Image.new("RGB", (640, 360), (90, 140, 60))
-    Legend((640, 360), "My server").write(image, "2024-05-01")
-    for top in (0, 320):
-        # Of letters the edges are neither dark nor white.
-        assert max(image.convert("L").crop((0, top, 200, top + 40)).tobytes()) > 200
-    assert image.getpixel((320, 180)) == (90, 140, 60)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tileharvest.commands.export_command import FILE, PLACE, ZOOM, ExportCommand, zoom_of
 from tileharvest.commands.project_command import Answer, number, value
 from tileharvest.errors import counted
-from tileharvest.export.film import FilmStyle, film_of, size_of, usual_ending, write_film
+from tileharvest.export.film import film_of, size_of, usual_ending, write_film
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.store.settings import open_store
 
@@ -43,15 +43,14 @@ class Command(ExportCommand):
     def answer(self, opts: Namespace) -> Answer:
         with self.excerpt(opts) as excerpt:
             size, zoom = size_of(opts.size), zoom_of(excerpt, opts.zoom)
-            looks = (opts.title, opts.background, opts.quality)
-            style = FilmStyle(size, zoom, opts.every, opts.pace, *looks)
             path = Path(opts.file or f"{opts.name}-{excerpt.last}{usual_ending()}")
-            film = film_of(excerpt, path, style)
+            film = film_of(excerpt, path, size, zoom, opts.every, opts.pace, opts.title)
             store = open_store(self.settings)
             self.announce(opts, f"{path}: {film.in_words()}")
             with self.watch(opts) as watch:
-                written, damaged = write_film(film, path, store, watch, opts.max_bytes)
-        frames = counted(len(film.moments), "frame")
+                looks = (opts.background, opts.quality, opts.max_bytes)
+                written, damaged = write_film(film, path, store, watch, *looks)
+        frames = counted(len(film.days), "frame")
         words = f"{path}: {frames}, {film.seconds:,.0f} s, {bytes_in_words(written)}"
         result = {**film.as_plain(), "file": str(path), "bytes": written, "damaged": damaged}
         return self.report(result, damaged, words)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from PIL import Image, ImageChops, ImageDraw, ImageEnhance
 
+from tileharvest.export.excerpt import PixelBox
 from tileharvest.export.mosaic import write_sheet
 from tileharvest.export.target import made_whole
 from tileharvest.history.areas import MOST_COLUMNS
 from tileharvest.history.recorded_versions import differences
-from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import stored
 from tileharvest.renderers.xyz import is_on_earth, latitude_of
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
-    from tileharvest.export.mosaic import Sheet
+    from tileharvest.export.mosaic import Row, Sheet
     from tileharvest.export.target import Watch
-    from tileharvest.pictures.bands import Row
     from tileharvest.pictures.composer import Composition, PastLayer
     from tileharvest.store.port import TileStore
 

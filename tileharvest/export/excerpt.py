@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tileharvest.errors import ConfigurationError, HistoryError, nearest, program
 from tileharvest.history.area_changes import rectangle_of
@@ -13,7 +13,6 @@ from tileharvest.history.changes import block_places
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import reach, reach_between
 from tileharvest.history.schema import BLOCK_LEVELS
-from tileharvest.pictures.bands import PixelBox
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -38,6 +37,45 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _COMPOSED: Final = 8
 """The number of zooms above the coarsest zoom with images that are composed: 256 tiles in a row become
 one."""
+
+
+class PixelBox(NamedTuple):
+    """A rectangle of pixels of one zoom. Pixels are counted to the right and down from the grid's origin."""
+
+    left: int
+    top: int
+    right: int
+    """The first column that does not belong to it."""
+    bottom: int
+    """The first line that does not belong to it."""
+
+    @classmethod
+    def of(cls, ground: Ground, zoom: int, factor: int, size: tuple[int, int]) -> PixelBox:
+        """Returns the pixels of a zoom that show part of the ground.
+
+        `size` is a tile's width and height, and `factor` that of the layer's pyramid.
+        """
+        area, (width, height) = ground.tiles(zoom, factor), size
+        first, _ = area.corners
+        x, y = first.column * width, first.row * height
+        left, top, right, bottom = ground.pixels(zoom, size, factor)
+        return cls(x + left, y + top, x + right, y + bottom)
+
+    @property
+    def width(self) -> int:
+        return self.right - self.left
+
+    @property
+    def height(self) -> int:
+        return self.bottom - self.top
+
+    def tiles(self, zoom: int, size: tuple[int, int]) -> TileRange:
+        """Returns the tiles of a zoom that have pixels in the box."""
+        width, height = size
+        return TileRange.between(
+            Tile.at(zoom, self.left // width, self.top // height),
+            Tile.at(zoom, (self.right - 1) // width, (self.bottom - 1) // height),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
+from functools import cached_property, partial
 from importlib.util import find_spec
-from itertools import accumulate, pairwise
+from itertools import accumulate
+from math import floor
 from typing import TYPE_CHECKING, Any, Final
 
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
 from tileharvest.export.target import made_whole
 from tileharvest.history.changes import deepest_changes
 from tileharvest.pictures.composer import composing
-from tileharvest.pictures.frames import Frames, Legend, Lens, light, outline_between
-from tileharvest.pictures.pixels import background_of
-from tileharvest.pictures.threads import drawing_threads
+from tileharvest.pictures.pixels import background_of, on_ground, shrunk
+from tileharvest.pictures.threads import drawing_threads, each_in_order
+from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
+    from concurrent.futures import Executor
     from pathlib import Path
-
-    from av import VideoFrame
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import GrowingFile, Watch
+    from tileharvest.pictures.composer import Composer, Composition, PastLayer
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.layers import Size
 
@@ -37,11 +40,10 @@ SIZES: Final = {"wide": (1920, 1080), "square": (1080, 1080), "upright": (1080, 
 
 TICKS: Final = 20
 """Ticks of a second. A GIF counts hundredths of a second, of which a tick has five."""
+_END: Final = 2 * TICKS
+"""Ticks for which the last frame of a film stays."""
 _MOST_PIXELS: Final = 1920 * 1200
 """The most pixels of a frame that can be packed in 300 MB of memory."""
-_LONGEST_STILL: Final = TICKS
-"""Ticks after which a video repeats a picture that stays, so that a player that jumps finds one within a
-second."""
 _THREADS: Final = 2
 _GIF_COLOURS: Final = 255
 """The most colours of a GIF's frame. One more is for pixels that stay, which Pillow makes transparent."""
@@ -51,10 +53,6 @@ FILM_FORMATS: Final = {".mp4": 75, ".webm": 75, ".webp": 80, ".gif": 100}
 _VIDEOS: Final = (".mp4", ".webm")
 """The formats that need PyAV."""
 
-_OUTLINED: Final = TICKS // 2
-"""Ticks for which an outline is visible."""
-_END: Final = 2 * TICKS
-"""Ticks for which the last frame of a film stays."""
 _SMALLEST: Final = 64
 """The least pixels of a film along an edge. Its lettering needs them."""
 _LONGEST: Final = 4096
@@ -64,21 +62,63 @@ _SMALLEST_TILE: Final = 4
 """The least pixels of a tile in a film. With smaller tiles a frame would consist of many thousands."""
 _REMEMBERED: Final = 16 << 20
 """Bytes of composed pictures in memory. The frames keep what is drawn."""
+_AT_ONCE: Final = 64
+"""Tiles that are unpacked before they are drawn. A view from far away may have thousands."""
+
+_PLATE: Final = (0, 0, 0, 150)
+_INK: Final = (255, 255, 255, 255)
+_LINES: Final = 32
+"""The number of lines of text that fit into the picture's shorter edge."""
+_SMALLEST_LINE: Final = 10
+"""The least height in pixels of a line that can be read."""
+_FONTS: Final = (
+    "NotoSansCJK-Regular.ttc",
+    "NotoSansSC-Regular.otf",
+    "wqy-microhei.ttc",
+    "wqy-zenhei.ttc",
+    "msyh.ttc",
+    "PingFang.ttc",
+    "DejaVuSans.ttf",
+)
+"""Fonts of operating systems with signs that Pillow's own font lacks, in the order in which they are
+tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilmStyle:
-    """The looks of a film. None means the usual value."""
+@dataclass(frozen=True)
+class Lens:
+    """The part of a zoom that a film shows, and the scale at which it shows it."""
 
-    size: Size = SIZES["wide"]
-    zoom: int | None = None
-    every: str = "change"
-    """The time between two frames: `change`, `day`, `week` or `month`."""
-    pace: float = 0.5
-    """Seconds for which a frame is shown."""
-    title: str = ""
-    background: str | None = None
-    quality: int | None = None
+    zoom: int
+    tile_size: Size
+    scale: float
+    """Pixels of the film for one pixel of a tile."""
+    size: Size
+    """The film's width and height in pixels."""
+    corner: tuple[int, int]
+    """Left and top, in pixels of the film, counted from the grid's origin."""
+
+    def edges(self, tile: Tile) -> tuple[int, int, int, int]:
+        """Returns left, top, right and bottom of a tile, in pixels of the film.
+
+        Neighbours touch each other, whatever the scale.
+        """
+        (across, down), (x, y) = self._step, self.corner
+        left, right = (floor(column * across + 0.5) - x for column in (tile.column, tile.column + 1))
+        top, bottom = (floor(row * down + 0.5) - y for row in (tile.row, tile.row + 1))
+        return left, top, right, bottom
+
+    @cached_property
+    def tiles(self) -> TileRange:
+        """The tiles that the film shows, in part or whole."""
+        (across, down), (left, top), (width, height) = self._step, self.corner, self.size
+        first = floor((left + 0.5) / across), floor((top + 0.5) / down)
+        last = floor((left + width - 0.5) / across), floor((top + height - 0.5) / down)
+        return TileRange.between(Tile.at(self.zoom, *first), Tile.at(self.zoom, *last))
+
+    @cached_property
+    def _step(self) -> tuple[float, float]:
+        width, height = self.tile_size
+        return width * self.scale, height * self.scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,33 +126,23 @@ class Film:
     """A film that is to be made."""
 
     excerpt: Excerpt
-    style: FilmStyle
     lens: Lens
-    moments: tuple[tuple[date, bool], ...]
-    """The states of the map that it shows: each by its day, and whether anything has changed in view since
-    the one before."""
-
-    def shots(self) -> list[tuple[int, int, bool]]:
-        """Returns the pictures of the film in order: the number of the moment that it shows, the ticks for
-        which it is shown, and whether it has an outline around what has changed since the moment before. A
-        new state has outlines at first, and then stands alone."""
-        pace, last = max(1, round(self.style.pace * TICKS)), len(self.moments) - 1
-        found = []
-        for number, (_, has_changed) in enumerate(self.moments):
-            ticks = pace if number < last else _END
-            lit = min(ticks, _OUTLINED) if has_changed else 0
-            found += [(number, lit, True), (number, ticks - lit, False)]
-        return [shot for shot in found if shot[1]]
+    days: tuple[date, ...]
+    """The days that it shows, a frame for each."""
+    ticks: tuple[int, ...]
+    """The time for which each frame is shown."""
+    title: str
+    font: ImageFont.FreeTypeFont
 
     @property
     def seconds(self) -> float:
-        return sum(ticks for _, ticks, _ in self.shots()) / TICKS
+        return sum(self.ticks) / TICKS
 
     def in_words(self) -> str:
         """Returns a line about the film that will be made."""
         width, height = self.lens.size
         return (
-            f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {counted(len(self.moments), 'frame')} of"
+            f"{self.excerpt.in_words()}, zoom {self.lens.zoom}: {counted(len(self.days), 'frame')} of"
             f" {width:,} x {height:,} pixels, {self.seconds:,.0f} s"
         )
 
@@ -127,7 +157,7 @@ class Film:
             "scale": self.lens.scale,
             "width": self.lens.size[0],
             "height": self.lens.size[1],
-            "frames": len(self.moments),
+            "frames": len(self.days),
             "seconds": self.seconds,
         }
 
@@ -174,74 +204,75 @@ def size_of(text: str) -> Size:
     return size
 
 
-def film_of(excerpt: Excerpt, path: Path, style: FilmStyle) -> Film:
-    """Returns the film of an excerpt, which ends with the last harvest at the latest. Asks the history once
-    for each frame.
+def film_of(
+    excerpt: Excerpt,
+    path: Path,
+    size: Size,
+    zoom: int | None = None,
+    every: str = "change",
+    pace: float = 0.5,
+    title: str = "",
+) -> Film:
+    """Returns the film of an excerpt, which ends with the last harvest at the latest.
 
-    Raises ConfigurationError if nothing was there, or if the film does not fit.
+    `every` is the time between two frames: `change`, `day`, `week` or `month`. Each frame is shown for `pace`
+    seconds, and the last one longer. Raises ConfigurationError if nothing was there, if the film does not
+    fit, or if no font has the signs of the title.
     """
     film_ending_of(path)
     # Nothing is known of days after the last harvest.
     last = min(excerpt.last, excerpt.map.days[-1])
     excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)
-    lens = _lens(excerpt, style)
-    film = Film(excerpt, style, lens, _moments(excerpt, style.every, lens))
-    # A title that cannot be written with the fonts of this computer raises an error before anything is drawn.
-    Legend(style.size, style.title)
-    return film
+    lens = _lens(excerpt, size, zoom)
+    days = _days(excerpt, every, lens)
+    ticks = (*[max(1, round(pace * TICKS))] * (len(days) - 1), _END)
+    return Film(excerpt, lens, tuple(days), ticks, title, _font(title, size))
 
 
 def write_film(
-    film: Film, path: Path, store: TileStore, watch: Watch, most_bytes: int | None = None
+    film: Film,
+    path: Path,
+    store: TileStore,
+    watch: Watch,
+    background: str | None = None,
+    quality: int | None = None,
+    most_bytes: int | None = None,
 ) -> tuple[int, int]:
     """Writes the film. Returns the file's bytes, and the number of images that cannot be read.
 
-    The file has at most `most_bytes`, or is not made. Several threads read the store. Raises
-    TileHarvestError.
+    The file has at most `most_bytes`, or is not made. `background` is the colour where nothing is, by default
+    the site's. Several threads read the store. Raises TileHarvestError.
     """
-    ticks = [number for _, number, _ in film.shots()]
-    ground = background_of(film.style.background, film.excerpt.described.background)
-    watch.expects(len(ticks))
+    ending = film_ending_of(path)
+    quality = quality or FILM_FORMATS[ending]
+    ground = background_of(background, film.excerpt.described.background)
+    watch.expects(len(film.days))
     with (
         made_whole(path, watch, most_bytes) as target,
         drawing_threads() as pool,
         composing(store, _REMEMBERED) as composer,
     ):
-        drawn = _pictures(film, Frames(composer, film.lens, ground, pool))
-
-        def pictures() -> Iterator[Image.Image]:
-            for number in range(len(ticks)):
-                target.passed(int(number > 0))
-                yield next(drawn)
-
-        _write_film_file(target, film.style.size, ticks, pictures(), film.style.quality)
-        target.passed()
+        frames = _watched(_frames(film, composer, ground, pool), target)
+        if ending in _VIDEOS:
+            _write_video(target, ending, film, frames, quality)
+        else:
+            _write_animation(target, ending, film, frames, quality)
     return path.stat().st_size, len(composer.unreadable)
 
 
-def _pictures(film: Film, frames: Frames) -> Iterator[Image.Image]:
-    """Yields the pictures of a film."""
-    legend, drawn, outline = Legend(film.lens.size, film.style.title), -1, None
-    for number, _, is_outlined in film.shots():
-        day, has_changed = film.moments[number]
-        if number != drawn:
-            drawn, before = number, frames.image
-            frames.next(film.excerpt.past(film.lens.zoom, day))
-            outline = outline_between(before, frames.image) if has_changed else None
-        image = frames.image.copy()
-        if outline is not None and is_outlined:
-            light(image, outline)
-        legend.write(image, day.isoformat())
-        yield image
+def _watched(frames: Iterator[Image.Image], target: GrowingFile) -> Iterator[Image.Image]:
+    for frame in frames:
+        target.passed()
+        yield frame
 
 
-def _lens(excerpt: Excerpt, style: FilmStyle) -> Lens:
+def _lens(excerpt: Excerpt, size: Size, zoom: int | None) -> Lens:
     """Returns the lens that shows the whole excerpt as large as it fits, with its middle in the lens's own.
 
     If no zoom is given, it is the coarsest one that need not be enlarged. The deepest zoom may be enlarged by
     a whole number, so that blocks stay squares.
     """
-    (width, height), boxes = style.size, {zoom: excerpt.box(zoom) for zoom in excerpt.zooms()}
+    (width, height), boxes = size, {zoom: excerpt.box(zoom) for zoom in excerpt.zooms()}
     # For each zoom the pixels of the film for one pixel of the box if a frame shows the whole box.
     scales = {
         zoom: min(width / box.width, height / box.height) for zoom, box in boxes.items() if box is not None
@@ -249,11 +280,11 @@ def _lens(excerpt: Excerpt, style: FilmStyle) -> Lens:
     if not scales:
         raise nothing_there(excerpt)
     deepest = max(scales)
-    if style.zoom is None:
+    if zoom is None:
         zoom = min((one for one, scale in scales.items() if scale <= 1), default=deepest)
         scale = scales[zoom] if scales[zoom] < 1 else min(_LARGEST_SCALE, int(scales[zoom]))
     else:
-        zoom, scale = (style.zoom if style.zoom in scales else deepest), 1
+        zoom, scale = (zoom if zoom in scales else deepest), 1
     box = boxes[zoom]
     assert box is not None
     if scales[zoom] < scale:
@@ -268,26 +299,19 @@ def _lens(excerpt: Excerpt, style: FilmStyle) -> Lens:
         )
     left = (round(box.left * scale) + round(box.right * scale) - width) // 2
     top = (round(box.top * scale) + round(box.bottom * scale) - height) // 2
-    return Lens(zoom, excerpt.tile_size, scale, style.size, (left, top))
+    return Lens(zoom, excerpt.tile_size, scale, size, (left, top))
 
 
-def _moments(excerpt: Excerpt, every: str, lens: Lens) -> tuple[tuple[date, bool], ...]:
-    """Returns the moments of the film, as `Film` has them."""
-    changes = deepest_changes(excerpt.history, excerpt.layer, lens.tiles())
+def _days(excerpt: Excerpt, every: str, lens: Lens) -> list[date]:
+    """Returns the days of which the film has a frame."""
+    changes = deepest_changes(excerpt.history, excerpt.layer, lens.tiles)
     first, last = excerpt.first, excerpt.last
-    begin = first if any(day <= first for day in changes) else min(changes, default=last)
-    days = [begin]
+    days = [first if any(day <= first for day in changes) else min(changes, default=last)]
     if every == "change":
-        days += [day for day in changes if begin < day <= last]
-    else:
-        day = _following(begin, every)
-        while day <= last:
-            days.append(day)
-            day = _following(day, every)
-        if days[-1] != last and every != "day":
-            days.append(last)
-    changed = (any(before < of <= day for of in changes) for before, day in pairwise(days))
-    return tuple(zip(days, [False, *changed], strict=True))
+        return days + [day for day in changes if days[0] < day <= last]
+    while (following := _following(days[-1], every)) <= last:
+        days.append(following)
+    return days if days[-1] == last else [*days, last]
 
 
 def _following(day: date, every: str) -> date:
@@ -296,44 +320,129 @@ def _following(day: date, every: str) -> date:
     return day + timedelta(days=7 if every == "week" else 1)
 
 
-def _write_film_file(
-    target: GrowingFile,
-    size: Size,
-    ticks: Sequence[int],
-    pictures: Iterator[Image.Image],
-    quality: int | None,
-) -> None:
-    """Writes a film of pictures of this size, in RGB. `ticks` says for each picture how long it is shown.
+# ------------------------------------------------------------------------------------------ drawing
 
-    Raises OSError if the file cannot be written, ConfigurationError, and what the pictures raise.
-    """
-    ending = film_ending_of(target.target)
-    quality = FILM_FORMATS[ending] if quality is None else quality
-    milliseconds = [number * 1000 // TICKS for number in ticks]
-    if ending in _VIDEOS:
-        _write_video(target, ending, size, ticks, pictures, quality)
-    elif ending == ".gif":
-        frames = map(_gif_frame, pictures)
-        next(frames).save(
-            target.file, "GIF", save_all=True, append_images=frames, duration=milliseconds, loop=0
-        )
+
+def _frames(
+    film: Film, composer: Composer, ground: tuple[int, int, int], pool: Executor
+) -> Iterator[Image.Image]:
+    """Yields the frames of a film, in RGB. The pool unpacks tiles; everything else happens in the caller's
+    thread. Raises HistoryError."""
+    pasts = (film.excerpt.past(film.lens.zoom, day) for day in film.days)
+    for day, image in zip(film.days, _views(pasts, film.lens, composer, ground, pool), strict=True):
+        frame, margin = image.copy(), int(film.font.size) // 2
+        stamp = _plate(day.isoformat(), film.font, image.width)
+        frame.paste(stamp, (margin, image.height - margin - stamp.height), stamp)
+        if film.title:
+            title = _plate(film.title, film.font, image.width)
+            frame.paste(title, (margin, margin), title)
+        yield frame
+
+
+def _views(
+    pasts: Iterable[PastLayer | None],
+    lens: Lens,
+    composer: Composer,
+    ground: tuple[int, int, int],
+    pool: Executor,
+) -> Iterator[Image.Image]:
+    """Yields what the lens shows of each state of the layer. Each view is the one before, on which the tiles
+    that differ are drawn. None is a state in which nothing was there yet."""
+    image = Image.new("RGB", lens.size, ground)
+    shown: Mapping[Tile, Composition | str] = {}
+    for past in pasts:
+        parts = {} if past is None else composer.parts(past, lens.tiles)
+        differing = [tile for tile in {**shown, **parts} if shown.get(tile) != parts.get(tile)]
+        draw = partial(_drawn, past, parts, lens, composer, ground)
+        drawn = each_in_order(pool, draw, differing, _AT_ONCE)
+        for tile, picture in zip(differing, drawn, strict=True):
+            image.paste(picture or ground, lens.edges(tile))
+        shown = parts
+        yield image
+
+
+def _drawn(
+    past: PastLayer | None,
+    parts: Mapping[Tile, Composition | str],
+    lens: Lens,
+    composer: Composer,
+    ground: tuple[int, int, int],
+    tile: Tile,
+) -> Image.Image | None:
+    """Returns a tile on the ground, in the size in which it is shown, or None if there is nothing to show."""
+    part = parts.get(tile)
+    if past is None or part is None:
+        return None
+    image, _ = composer.image(past, part)
+    left, top, right, bottom = lens.edges(tile)
+    size = right - left, bottom - top
+    if image is None or 0 in size:
+        return None
+    if size[0] < image.width:
+        image = shrunk(image, size, past.has_one_zoom)
+    elif size != image.size:
+        # Enlarged blocks keep their edges.
+        image = image.resize(size, Image.Resampling.NEAREST)
+    return on_ground(image, ground)
+
+
+def _plate(text: str, font: ImageFont.FreeTypeFont, width: int) -> Image.Image:
+    """Returns a text on a plate, for a frame of this width."""
+    pad = int(font.size) // 4
+    left, _, right, _ = font.getbbox(text)
+    # The font's own height makes all plates equally high, whatever their letters are.
+    ascent, descent = font.getmetrics()
+    widest = width - 4 * pad
+    plate = Image.new(
+        "RGBA", (min(widest, round(right - left) + 2 * pad), ascent + descent + 2 * pad), _PLATE
+    )
+    ImageDraw.Draw(plate).text((pad - left, pad), text, _INK, font)
+    return plate
+
+
+def _font(title: str, size: Size) -> ImageFont.FreeTypeFont:
+    """Returns a font for films of this size that has every sign of the title. Raises ConfigurationError."""
+    line = max(_SMALLEST_LINE, min(size) // _LINES)
+    for name in ("", *_FONTS):
+        with suppress(OSError):
+            font = ImageFont.truetype(name, line) if name else ImageFont.load_default(line)
+            assert isinstance(font, ImageFont.FreeTypeFont)
+            # A sign that a font lacks looks like a sign that no font has.
+            lacking = bytes(font.getmask("\U0010fffd"))
+            if all(bytes(font.getmask(sign)) != lacking for sign in title):
+                return font
+    raise ConfigurationError(
+        "no font of this computer has all signs of the title: install one that has, such as fonts-noto-cjk"
+    )
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def _write_animation(
+    target: GrowingFile, ending: str, film: Film, frames: Iterator[Image.Image], quality: int
+) -> None:
+    milliseconds = [number * 1000 // TICKS for number in film.ticks]
+    if ending == ".gif":
+        few = map(_with_few_colours, frames)
+        next(few).save(target.file, "GIF", save_all=True, append_images=few, duration=milliseconds, loop=0)
     else:
         # A `kmax` of 0 means that no picture is packed as a whole again.
-        _Animation(size, len(ticks), pictures).save(
+        _Animation(film, frames).save(
             target.file, "WEBP", save_all=True, duration=milliseconds, quality=quality, method=2, kmax=0
         )
 
 
 class _Animation(Image.Image):
-    """The pictures of a film as an animated image, which Pillow can save: each is drawn when Pillow seeks
+    """The frames of a film as an animated image, which Pillow can save: each is drawn when Pillow seeks
     it."""
 
-    def __init__(self, size: Size, number: int, pictures: Iterator[Image.Image]) -> None:
+    def __init__(self, film: Film, frames: Iterator[Image.Image]) -> None:
         super().__init__()
-        self._mode, self._size = "RGB", size
-        self.n_frames = number
-        self.is_animated = number > 1
-        self._pictures = pictures
+        self._mode, self._size = "RGB", film.lens.size
+        self.n_frames = len(film.days)
+        self.is_animated = self.n_frames > 1
+        self._frames = frames
         self._at = -1
         self.seek(0)
 
@@ -341,25 +450,20 @@ class _Animation(Image.Image):
         return 0
 
     def seek(self, frame: int) -> None:
-        """Draws the next picture. A call for an earlier one does nothing."""
+        """Draws the next frame. A call for an earlier one does nothing."""
         if frame > self._at:
-            self.im, self._at = next(self._pictures).im, frame
+            self.im, self._at = next(self._frames).im, frame
 
 
-def _gif_frame(picture: Image.Image) -> Image.Image:
+def _with_few_colours(frame: Image.Image) -> Image.Image:
     # The octree keeps rare colours and is fast, whatever the picture is. Few colours are kept exactly.
-    few = picture.getcolors(_GIF_COLOURS) is not None
+    few = frame.getcolors(_GIF_COLOURS) is not None
     way = Image.Quantize.MEDIANCUT if few else Image.Quantize.FASTOCTREE
-    return picture.quantize(_GIF_COLOURS, way, dither=Image.Dither.NONE)
+    return frame.quantize(_GIF_COLOURS, way, dither=Image.Dither.NONE)
 
 
 def _write_video(
-    target: GrowingFile,
-    ending: str,
-    size: Size,
-    ticks: Sequence[int],
-    pictures: Iterator[Image.Image],
-    quality: int,
+    target: GrowingFile, ending: str, film: Film, frames: Iterator[Image.Image], quality: int
 ) -> None:
     import av  # noqa: PLC0415 - an extra, loaded where it is used
     from av.codec.codec import UnknownCodecError  # noqa: PLC0415
@@ -382,7 +486,7 @@ def _write_video(
         with av.open(target.file.name, "w", format=ending[1:], options=options) as container:
             stream = container.add_stream(name, rate=TICKS, options=how)
             assert isinstance(stream, av.VideoStream)
-            stream.width, stream.height = size
+            stream.width, stream.height = film.lens.size
             stream.codec_context.gop_size = 250
             stream.pix_fmt = "yuv420p"
             stream.thread_count = min(_THREADS, os.cpu_count() or 1)
@@ -391,8 +495,15 @@ def _write_video(
             # These are the colours of televisions. Without them a player guesses the colours by the size.
             context.colorspace, context.color_range = Colorspace.ITU709, ColorRange.MPEG
             context.color_primaries = context.color_trc = 1
-            for frame in _video_frames(ticks, pictures):
-                container.mux(stream.encode(frame))
+            for frame, ticks, end in zip(frames, film.ticks, accumulate(film.ticks), strict=True):
+                drawn = av.VideoFrame.from_image(frame)  # type: ignore[no-untyped-call]
+                shown = drawn.reformat(
+                    format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
+                )
+                # The last frame comes again in the last tick, where the film ends.
+                for at in (end - ticks, end - 1)[: 1 + (end == sum(film.ticks))]:
+                    shown.pts, shown.time_base = at, Fraction(1, TICKS)
+                    container.mux(stream.encode(shown))
             container.mux(stream.encode(None))
     except UnknownCodecError:
         raise ConfigurationError(
@@ -401,23 +512,3 @@ def _write_video(
         ) from None
     except av.FFmpegError as error:
         raise OSError(error.errno, error.strerror) from error
-
-
-def _video_frames(ticks: Sequence[int], pictures: Iterator[Image.Image]) -> Iterator[VideoFrame]:
-    """Yields a frame for each picture. A picture that stays is repeated at least once a second, and the last
-    one in its last tick, where the film ends."""
-    from av import VideoFrame  # noqa: PLC0415
-    from av.video.reformatter import ColorRange, Colorspace  # noqa: PLC0415
-
-    ends = list(accumulate(ticks))
-    for picture, end, shown in zip(pictures, ends, ticks, strict=True):
-        drawn = VideoFrame.from_image(picture)  # type: ignore[no-untyped-call]
-        frame: VideoFrame = drawn.reformat(
-            format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG
-        )
-        times = list(range(end - shown, end, _LONGEST_STILL))
-        if end == ends[-1] and times[-1] < end - 1:
-            times.append(end - 1)
-        for at in times:
-            frame.pts, frame.time_base = at, Fraction(1, TICKS)
-            yield frame

@@ -7,31 +7,36 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from tempfile import NamedTemporaryFile
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from PIL import Image as Pillow
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.export.excerpt import nothing_there
+from tileharvest.export.excerpt import PixelBox, nothing_there
 from tileharvest.export.target import made_whole
-from tileharvest.pictures.bands import PixelBox, bands
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import background as background_in
 from tileharvest.pictures.pixels import on_ground
 from tileharvest.pictures.threads import drawing_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Executor
     from pathlib import Path
 
     from tileharvest.export.excerpt import Excerpt
     from tileharvest.export.target import GrowingFile, Watch
-    from tileharvest.pictures.bands import Row
     from tileharvest.pictures.composer import Composition
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.grid import Tile, TileRange
+
+    Row: TypeAlias = Mapping[Tile, Callable[[], Pillow.Image | None]]
+    """The tiles of a row that show something, each with the function that draws it."""
 
 
+_BAND: Final = 40 << 20
+"""The most bytes of a band of RGBA, unless a single line has more. 384 lines of 24,576 pixels have 38
+million. In a wider picture a row of tiles has several bands, and its tiles are drawn once for each band."""
 _USUAL_MOST_PIXELS: Final = 1_000_000_000
 """The most pixels of a picture for which nobody gives a zoom or a number: 82 x 82 tiles of 384."""
 IN_MEMORY: Final = 40_000_000
@@ -269,3 +274,41 @@ def _write_large(
         except pyvips.Error as error:
             is_full = "No space left" in str(error) or "File too large" in str(error)
             raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
+
+
+def bands(
+    box: PixelBox,
+    zoom: int,
+    size: tuple[int, int],
+    row: Callable[[TileRange], Row],
+    pool: Executor,
+    most_bytes: int = _BAND,
+) -> Iterator[Pillow.Image]:
+    """Yields the picture of a box from top to bottom, in bands of RGBA. No band is higher than a tile.
+
+    `size` is a tile's width and height. `row` is asked for each row of tiles, once for each of its bands, and
+    the pool draws what it returns. The picture is transparent where no tile shows anything. Each band is let
+    go of before the next one is made: a caller that does the same holds one of them in memory.
+    """
+    height = size[1]
+    most_lines = max(1, most_bytes // (4 * box.width))
+    top = box.top
+    while top < box.bottom:
+        bottom = min(box.bottom, (top // height + 1) * height, top + most_lines)
+        band = PixelBox(box.left, top, box.right, bottom)
+        yield _drawn(band, size, row(band.tiles(zoom, size)), pool)
+        top = bottom
+
+
+def _drawn(band: PixelBox, size: tuple[int, int], tiles: Row, pool: Executor) -> Pillow.Image:
+    (width, height), canvas = size, Pillow.new("RGBA", (band.width, band.height))
+
+    def paste(tile: Tile, draw: Callable[[], Pillow.Image | None]) -> None:
+        image = draw()
+        if image is not None:
+            canvas.paste(image, (tile.column * width - band.left, tile.row * height - band.top))
+
+    # Whatever fails is raised here, and nothing is pasted into a band that was handed out.
+    for _ in pool.map(paste, tiles.keys(), tiles.values()):
+        pass
+    return canvas

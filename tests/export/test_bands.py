@@ -8,7 +8,8 @@ from typing import Final
 import pytest
 from PIL import Image
 
-from tileharvest.pictures.bands import PixelBox, bands
+from tileharvest.export.excerpt import PixelBox
+from tileharvest.export.mosaic import bands
 from tileharvest.tiles.grid import Tile, TileRange
 
 SIZE: Final = (12, 8)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 DEPTH: Final = 6
-"""The deepest zoom has 4,096 tiles: a picture of 24,576 x 24,576 pixels, for which pyvips must be there."""
+"""The deepest zoom has 4,096 tiles: a picture of 24,576 x 24,576 pixels."""
 _LAST_DAYS: Final = (str(DAYS[-30]), str(DAYS[-1]))
 _COMMANDS: Final = {
     "mosaic, .png": ("mosaic", MAP, "mosaic.png", "--zoom", "0"),

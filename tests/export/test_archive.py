@@ -84,7 +84,7 @@ def test_an_overviewer_map_has_its_own_zooms_and_bytes(
         if file.name not in {"base.png", "blank.png"}
     }
     assert tiles_in(path) == expected
-    assert (told.tiles, told.composed, told.packed_anew, told.missing) == (len(expected), 0, 0, 0)
+    assert (told.tiles, told.composed, told.missing) == (len(expected), 0, 0)
     assert told.bytes == path.stat().st_size
 
 
@@ -133,10 +133,10 @@ def test_images_of_two_kinds_become_the_kind_of_most(tmp_path: Path) -> None:
             bodies[x, y] = body.getvalue() + bytes([x, y])
         found = {Tile(0, x, y): bodies[x, y] for x, y in places}
         world.harvest(FIRST if kind == "webp" else SECOND, found, extension=kind)
-    told = archive(world, tmp_path / "map.pmtiles", zooms="0")
+    archive(world, tmp_path / "map.pmtiles", zooms="0")
     tiles = tiles_in(tmp_path / "map.pmtiles")
     (anew,) = [body for body in tiles.values() if body not in bodies.values()]
-    assert (len(tiles), told.packed_anew) == (4, 1)
+    assert len(tiles) == 4
     with Image.open(io.BytesIO(anew)) as image:
         assert image.format == "WEBP"
         colour = image.convert("RGB").getpixel((4, 4))

@@ -35,8 +35,4 @@ class Command(ExportCommand):
 def _in_words(path: Path, done: Archived) -> str:
     first, last = done.zooms
     words = f"{path}: {counted(done.tiles, 'tile')} of zooms {first} to {last}, {bytes_in_words(done.bytes)}"
-    counts = {
-        "composed of deeper ones": done.composed,
-        f"packed anew as {done.kind}, as there are other kinds of images": done.packed_anew,
-    }
-    return "; ".join([words, *(f"{number:,} {what}" for what, number in counts.items() if number)])
+    return words + (f"; {done.composed:,} composed of deeper ones" if done.composed else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import io
 import json
 import sqlite3
 import zipfile
@@ -14,7 +13,6 @@ from math import atan, degrees, log2, pi, sinh
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from PIL import Image as Pillow
 from pmtiles.convert import pmtiles_to_mbtiles
 from pmtiles.reader import MmapSource, all_tiles
 from pmtiles.tile import Compression, TileType, zxy_to_tileid
@@ -25,7 +23,7 @@ from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_be
 from tileharvest.export.target import made_whole
 from tileharvest.history.recorded_versions import reach
 from tileharvest.pictures.composer import composing
-from tileharvest.pictures.pixels import UNREADABLE, background_of, on_ground, picture_of
+from tileharvest.pictures.pixels import UNREADABLE, background_of, packed, picture_of, unpacked
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.xyz import is_on_earth
 from tileharvest.tiles.grid import Tile, TileRange, least_depth
@@ -44,8 +42,6 @@ FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
 """The endings of archives' names."""
 _DEEPEST: Final = 30
 """The deepest zoom that most readers know."""
-_QUALITY: Final = 90
-"""The quality of JPEG."""
 _AT_ONCE: Final = 4
 """Threads that read and pack images."""
 _PMTILES: Final = {"png": TileType.PNG, "jpg": TileType.JPEG, "webp": TileType.WEBP}
@@ -105,8 +101,6 @@ class Archived:
     tiles: int = 0
     composed: int = 0
     """The number of tiles that were composed of deeper ones, because the history has no images of them."""
-    packed_anew: int = 0
-    """The number of tiles whose images were of another kind than the archive's."""
     missing: int = 0
     """The number of tiles that are left out, or not whole, because images cannot be read."""
     bytes: int = 0
@@ -160,14 +154,13 @@ def write_archive(
             assert past is not None
             tiles = _tiles(excerpt, past, zoom, numbering, composer)
             body_of = partial(_body, excerpt, kind, past, composer, store)
-            for tile, body, is_anew, is_whole in each_in_order(pool, body_of, tiles, 4 * _AT_ONCE):
+            for tile, body, is_whole in each_in_order(pool, body_of, tiles, 4 * _AT_ONCE):
                 target.passed(int(past.source == zoom), writer.offset)
                 done.missing += not is_whole
                 if body is None:
                     continue
                 done.tiles += 1
                 done.composed += past.source != zoom
-                done.packed_anew += is_anew
                 writer.write_tile(zxy_to_tileid(*numbering.place(tile)), body)
         if not done.tiles:
             raise TileHarvestError(
@@ -277,35 +270,19 @@ def _body(
     composer: Composer,
     store: TileStore,
     asked: tuple[Tile, Composition | str],
-) -> tuple[Tile, bytes | None, bool, bool]:
-    """Returns the tile, its bytes, whether its image was packed again, and whether all of its images can be
-    read."""
+) -> tuple[Tile, bytes | None, bool]:
+    """Returns the tile, its bytes, and whether all of its images can be read."""
     tile, part = asked
-    if isinstance(part, str):
-        is_anew = not part.endswith(f".{kind}")
-        try:
-            body = picture_of(store.named(part))
-            return tile, _packed(excerpt, kind, body) if is_anew else body, is_anew, True
-        except UNREADABLE:
-            return tile, None, False, False
-    picture = composer.picture(past, part)
-    body = picture.body if kind == "png" else _packed(excerpt, kind, picture.body)
-    return tile, body, False, picture.whole
-
-
-def _packed(excerpt: Excerpt, kind: str, body: bytes) -> bytes:
-    """Returns an image in the archive's kind, without loss unless that kind is JPEG."""
-    with Pillow.open(io.BytesIO(body)) as image:
-        whole = image.convert("RGBA")
-    packed = io.BytesIO()
-    if kind == "jpg":
-        ground = background_of(None, excerpt.described.background)
-        on_ground(whole, ground).save(packed, "JPEG", quality=_QUALITY)
-    elif kind == "webp":
-        whole.save(packed, "WEBP", lossless=True, method=0)
-    else:
-        whole.save(packed, "PNG")
-    return packed.getvalue()
+    ground = background_of(None, excerpt.described.background)
+    try:
+        if isinstance(part, str):
+            body, is_whole, has_kind = store.named(part), True, part.endswith(f".{kind}")
+        else:
+            picture = composer.picture(past, part)
+            body, is_whole, has_kind = picture.body, picture.whole, kind == "png"
+        return tile, picture_of(body) if has_kind else packed(unpacked(body), kind, ground), is_whole
+    except UNREADABLE:
+        return tile, None, False
 
 
 def _about(excerpt: Excerpt, done: Archived) -> dict[str, Any]:

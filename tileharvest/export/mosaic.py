@@ -1,12 +1,11 @@
-"""A mosaic: an excerpt of a map as one picture, and how Pillow and pyvips write it."""
+"""A mosaic: an excerpt of a map as one picture, which may be larger than the memory."""
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from tempfile import NamedTemporaryFile
+from mmap import ACCESS_READ, mmap
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from PIL import Image as Pillow
@@ -39,9 +38,6 @@ _BAND: Final = 40 << 20
 million. In a wider picture a row of tiles has several bands, and its tiles are drawn once for each band."""
 _USUAL_MOST_PIXELS: Final = 1_000_000_000
 """The most pixels of a picture for which nobody gives a zoom or a number: 82 x 82 tiles of 384."""
-IN_MEMORY: Final = 40_000_000
-"""The most pixels of a picture that Pillow writes: they take 160 MB of memory. A larger PNG, JPEG or TIFF
-needs pyvips."""
 _MOST_KEPT: Final = 6_000_000
 """The most pixels of a WebP that is packed with the usual method in 300 MB of memory, even of noise."""
 
@@ -54,7 +50,8 @@ class PictureFormat(NamedTuple):
     longest: int
     """The most pixels along an edge."""
     most_pixels: int | None
-    """The most pixels that can be packed in 300 MB of memory, or None for a format that pyvips writes."""
+    """The most pixels that can be packed in 300 MB of memory, or None for a format that is packed line by
+    line."""
     is_opaque: bool
     quality: int | None = None
     """The quality if none is asked for, of a format with loss."""
@@ -68,15 +65,13 @@ class PictureFormat(NamedTuple):
             return f"{self.name} is packed in memory as a whole, and ends at {self.most_pixels:,} pixels here"
         if most_pixels is not None and pixels > most_pixels:
             return f"--max-pixels allows {most_pixels:,}"
-        if pixels > IN_MEMORY and find_spec("pyvips") is None:
-            return f"more than {IN_MEMORY:,} pixels need pyvips: pip install 'pyvips[binary]'"
         return None
 
 
 _WIDEST: Final = 4_000_000
-"""The most pixels along an edge of a picture that is larger than memory. A band has at least one line."""
+"""The most pixels along an edge of a picture that may be larger than memory. A band has at least one line."""
 _PNG: Final = PictureFormat("PNG", _WIDEST, None, is_opaque=False)
-_JPEG: Final = PictureFormat("JPEG", 65_535, None, is_opaque=True, quality=90)
+_JPEG: Final = PictureFormat("JPEG", 65_500, None, is_opaque=True, quality=90)
 _TIFF: Final = PictureFormat("TIFF", _WIDEST, None, is_opaque=False)
 FORMATS: Final = {
     ".png": _PNG,
@@ -203,77 +198,30 @@ def write_sheet(
     """
     chosen, box = sheet.format, sheet.box
     target.watch.expects(box.height)
-    with drawing_threads() as pool:
-        drawn = _watched(bands(box, sheet.zoom, sheet.excerpt.tile_size, row, pool), target)
-        if chosen.is_opaque or ground is not None:
-            drawn = map(partial(on_ground, ground=ground or background_in(None)), drawn)
-        write = _write_small if box.width * box.height <= IN_MEMORY else _write_large
-        write(target, chosen, (box.width, box.height), drawn, quality or chosen.quality)
-
-
-def _watched(drawn: Iterator[Pillow.Image], target: GrowingFile) -> Iterator[Pillow.Image]:
-    for band in drawn:
-        target.passed(band.height)
-        yield band
-
-
-def _write_small(
-    target: GrowingFile,
-    chosen: PictureFormat,
-    size: tuple[int, int],
-    bands: Iterator[Pillow.Image],
-    quality: int | None,
-) -> None:
-    whole, top = None, 0
-    for band in bands:
-        whole = whole or Pillow.new(band.mode, size)
-        whole.paste(band, (0, top))
-        top += band.height
-    assert whole is not None
-    more: dict[str, int | str | None] = {} if quality is None else {"quality": quality}
-    if chosen.name == "AVIF":
-        # Speed 8 takes a tenth of the time of the usual 6, and a tenth more bytes.
-        more["speed"] = 8
-    elif chosen.name == "WEBP" and size[0] * size[1] > _MOST_KEPT:
-        # The usual method 4 keeps symbols in memory, 25 bytes for a pixel of noise. Method 0 takes 8, and a
-        # fifth more bytes.
-        more["method"] = 0
-    elif chosen.name == "TIFF":
-        more["compression"] = "tiff_adobe_deflate"
-    whole.save(target.file, chosen.name, **more)
-
-
-def _write_large(
-    target: GrowingFile,
-    chosen: PictureFormat,
-    size: tuple[int, int],
-    bands: Iterator[Pillow.Image],
-    quality: int | None,
-) -> None:
-    """Writes a picture that may be larger than memory: first its pixels, beside the target, of which pyvips
-    then makes the file."""
-    import pyvips  # noqa: PLC0415 - an extra, loaded where it is used
-
-    with NamedTemporaryFile(dir=target.target.parent, prefix=f".{target.target.name}.") as pixels:
-        channels = 0
-        for band in bands:
-            pixels.write(band.tobytes())
-            channels = len(band.getbands())
+    with drawing_threads() as pool, TemporaryFile(dir=target.target.parent) as pixels:
+        for band in bands(box, sheet.zoom, sheet.excerpt.tile_size, row, pool):
+            if chosen.is_opaque or ground is not None:
+                flat = on_ground(band, ground or background_in(None))
+                pixels.write(flat.convert("RGBA").tobytes())
+            else:
+                pixels.write(band.tobytes())
+            target.passed(band.height)
         pixels.flush()
-        image = pyvips.Image.rawload(pixels.name, *size, channels).copy(interpretation="srgb")
-        # A file of tiles and deflate is at most as long as its pixels.
-        is_big = size[0] * size[1] * channels >= 1 << 32
-        save = {
-            "PNG": partial(image.pngsave, compression=1, filter="sub"),
-            "JPEG": partial(image.jpegsave, Q=quality, subsample_mode="on"),
-            "TIFF": partial(image.tiffsave, compression="deflate", predictor="horizontal", bigtiff=is_big),
-        }[chosen.name]
-        try:
-            # A signal that comes meanwhile is obeyed when pyvips has written the file.
-            save(target.file.name)
-        except pyvips.Error as error:
-            is_full = "No space left" in str(error) or "File too large" in str(error)
-            raise OSError(errno.ENOSPC if is_full else errno.EIO, str(error).splitlines()[-1]) from error
+        mode, size = "RGBX" if chosen.is_opaque else "RGBA", (box.width, box.height)
+        # The system reads what Pillow needs of the file, and keeps as much of it as the memory has room for.
+        mapped: Any = mmap(pixels.fileno(), 0, access=ACCESS_READ)
+        whole = Pillow.frombuffer(mode, size, mapped, "raw", mode, 0, 1)
+        more: dict[str, Any] = {"quality": quality or chosen.quality} if chosen.quality else {}
+        if chosen.name == "AVIF":
+            # Speed 8 takes a tenth of the time of the usual 6, and a tenth more bytes.
+            more["speed"] = 8
+        elif chosen.name == "WEBP" and box.width * box.height > _MOST_KEPT:
+            # The usual method 4 keeps symbols in memory, 25 bytes for a pixel of noise. Method 0 takes 8, and
+            # a fifth more bytes.
+            more["method"] = 0
+        elif chosen.name == "TIFF":
+            more["compression"] = "tiff_adobe_deflate"
+        whole.save(target.file, chosen.name, **more)
 
 
 def bands(

@@ -39,7 +39,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from concurrent.futures import Executor
     from datetime import date
@@ -63,8 +63,6 @@ _NOT_PUBLISHED: Final = (
 """The end of an error's line: what was kept, and what to do."""
 _AT_ONCE: Final = 4
 """Threads that read and write images."""
-_WAITING: Final = 64
-"""The images that are written together."""
 _OURS: Final = re.compile(
     r"images/[0-9a-f]{2}/(?P<image>[0-9a-f]{16})\.(?:png|jpg|webp)|lists/[0-9a-f]{2}/(?P<list>[0-9a-f]{16})\.js"
     r"|(?:images|lists)/[0-9a-f]{2}/\.[0-9a-f]{16}\.[a-z]+\.unfinished"
@@ -199,28 +197,26 @@ def _taken(folder: Path, map_name: str) -> Iterator[None]:
         yield
 
 
+@dataclass
 class _Publication:
     """The writing of a map into a folder."""
 
-    def __init__(self, layers: Layers, folder: Path, store: TileStore, watch: Watch, pool: Executor) -> None:
-        self._layers = layers
-        self._folder = folder
-        self._store = store
-        self._watch = watch
-        self._pool = pool
-        excerpt, _ = layers[0]
+    _layers: Layers
+    _folder: Path
+    _store: TileStore
+    _watch: Watch
+    _pool: Executor
+    published: Published = field(default_factory=Published)
+    unsynced: list[str] = field(default_factory=list)
+    _lists: set[str] = field(default_factory=set)
+    _images: set[int] = field(default_factory=set)
+    """The names of the images. As numbers a million of them take 60 MB."""
+
+    def __post_init__(self) -> None:
+        excerpt, _ = self._layers[0]
         self._days = [day for day in excerpt.map.days if day <= excerpt.last]
         """All days with a harvest up to the last published day."""
         self._numbers = {day: number for number, day in enumerate(self._days)}
-        self._lists: set[str] = set()
-        self._images: set[int] = set()
-        """The names of the images. As numbers a million of them take 60 MB."""
-        self._waiting: list[str] = []
-        """The images that are not written yet."""
-        self._made: set[str] = set()
-        """The folders that are there."""
-        self.unsynced: list[str] = []
-        self.published = Published()
 
     def write_data(self, described: Mapping[str, Any]) -> str:
         """Writes all images and lists. Returns the name of the list that names all others."""
@@ -230,7 +226,6 @@ class _Publication:
             made[name] = self._layer(one, zooms)
             kept = {zoom: first for zoom, first in plain["zooms"].items() if zoom in made[name]["zooms"]}
             plain_layers.append({**plain, "zooms": kept})
-        self._write_waiting()
         shown = [day for day in self._days if day >= excerpt.first]
         name = self._write_list(
             {
@@ -323,19 +318,24 @@ class _Publication:
         for x, y, day, name, extension in version_rows(excerpt.history, excerpt.layer.id, area, excerpt.last):
             of_tiles[x, y].append((self._numbers[day], name, extension))
         found: Stories = {"tiles": {}, "below": {}}
-        there = []
+        there, images = [], list[tuple[str, str]]()
         first = self._numbers[excerpt.first]
         for (x, y), versions in sorted(of_tiles.items()):
             versions.sort()
             # The story begins with the version that was there on the first day, whatever day it is of.
             begin = max(0, bisect_right(versions, first, key=itemgetter(0)) - 1)
-            codes = [self._code(name, extension) for _, name, extension in versions[begin:]]
+            codes = [
+                _GONE if name is None else _LETTERS[extension] + name[:_NAMED]
+                for _, name, extension in versions[begin:]
+            ]
+            images += [(name, extension) for _, name, extension in versions[begin:] if name is not None]
             if any(code != _GONE for code in codes):
                 tile = Tile(area.zoom, x, y)
                 days = _steps([day for day, _, _ in versions[begin:]])
                 found["tiles"][_number(tile)] = [days, "".join(codes)]
                 if codes[-1] != _GONE:
                     there.append(tile)
+        self._write_images(images)
         if found["tiles"]:
             found["below"] = self._below(excerpt, area)
         return found, there
@@ -349,12 +349,6 @@ class _Publication:
             if shown:
                 counts[_number(tile)] = [_steps([self._numbers[day] for day in shown]), [*shown.values()]]
         return counts
-
-    def _code(self, name: str | None, extension: str | None) -> str:
-        if name is None or extension is None:
-            return _GONE
-        self._name_image(name, extension)
-        return _LETTERS[extension] + name[:_NAMED]
 
     # ------------------------------------------------------------------------------------- events
 
@@ -400,29 +394,25 @@ class _Publication:
             self.published.new_lists += 1
         return name
 
-    def _name_image(self, sha1: str, extension: str) -> None:
-        """Notes that a list names an image, which is written if it is not there."""
-        number, name = int(sha1[:_NAMED], 16), f"{sha1}.{extension}"
-        if number not in self._images:
-            self._images.add(number)
-            if not self._is_there(_image_path(name)):
-                self._waiting.append(name)
-            if len(self._waiting) >= _WAITING:
-                self._write_waiting()
+    def _write_images(self, names: Iterable[tuple[str, str]]) -> None:
+        """Writes the images with these names and extensions that are not there yet."""
+        new = []
+        for name, extension in names:
+            if (number := int(name[:_NAMED], 16)) not in self._images:
+                self._images.add(number)
+                if not self._is_there(_image_path(f"{name}.{extension}")):
+                    new.append(f"{name}.{extension}")
+        for is_written in self._pool.map(self._write_image, new):
+            self.published.new_images += is_written
+            self.published.missing += not is_written
 
-    def _write_waiting(self) -> None:
-        for _ in self._pool.map(self._write_image, self._waiting):
-            pass
-        self._waiting.clear()
-
-    def _write_image(self, name: str) -> None:
+    def _write_image(self, name: str) -> bool:
         try:
             body = picture_of(self._store.named(name))
         except UNREADABLE:
-            self.published.missing += 1
-            return
+            return False
         self.write(_image_path(name), body)
-        self.published.new_images += 1
+        return True
 
     def _path(self, path: str) -> str:
         # A text and no Path: to make a Path takes as long as to write a list.
@@ -447,9 +437,7 @@ class _Publication:
     def write(self, path: str, body: bytes, *, is_synced: bool = True) -> None:
         target = self._path(path)
         folder, name = os.path.split(target)
-        if folder not in self._made:
-            os.makedirs(folder, exist_ok=True)
-            self._made.add(folder)
+        os.makedirs(folder, exist_ok=True)
         beside = f"{folder}/.{name}.unfinished"
         try:
             with open(beside, "wb") as file:

@@ -22,7 +22,7 @@ from tileharvest.export.target import writing_to
 from tileharvest.history.recorded_versions import present_versions
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.pixels import UNREADABLE, background_of, decoded, on_ground
+from tileharvest.pictures.pixels import UNREADABLE, background_of, decoded, packed
 from tileharvest.pictures.threads import each_in_order, open_threads
 from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
@@ -199,23 +199,18 @@ class _Restoring:
         except StoreError:
             return None
 
-    def _put(self, url: str, body: bytes, last_modified: str | None) -> Path | None:
-        """Writes a file of the site with its time. Returns its place, or None if it has none."""
-        if (target := self._place(url)) is not None:
-            target.write_bytes(body)
-            self.restored.bytes += len(body)
-            if (written := _time(last_modified)) is not None:
-                os.utime(target, (written.timestamp(), written.timestamp()))
-        return target
-
-    def _place(self, url: str) -> Path | None:
-        """Returns the place of a file, and makes its folder, or None if its address does not lie below the
-        map's page. Such files are counted."""
+    def _put(self, url: str, body: bytes, last_modified: str | None = None) -> Path | None:
+        """Writes a file of the site with its time. Returns its place, or None if its address does not lie
+        below the map's page. Such files are counted."""
         target = _path(self._folder, url, self._past.description.page)
         if target is None:
             self.restored.elsewhere += 1
-        else:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            return None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(body)
+        self.restored.bytes += len(body)
+        if (written := _time(last_modified)) is not None:
+            os.utime(target, (written.timestamp(), written.timestamp()))
         return target
 
     def _compose(self, outline: LayerOutline, layer: Layer) -> None:
@@ -231,7 +226,10 @@ class _Restoring:
                     self._watch.passed(0)
                     # An image that cannot be read was counted when its own tile was left out.
                     image, _ = composer.image(layer_then, part)
-                    if image is not None and self._save(image, layer.addresses.url_of(tile), layer, then):
+                    if image is None:
+                        continue
+                    body = packed(image, layer.image_extension, background_of(None, then.background))
+                    if self._put(layer.addresses.url_of(tile), body):
                         self.restored.composed[zoom] = self.restored.composed.get(zoom, 0) + 1
 
     def _compose_whole_map(self, outline: LayerOutline, layer: Layer) -> None:
@@ -250,22 +248,12 @@ class _Restoring:
                 part = decoded(place.read_bytes(), then.tile_size)
                 whole.paste(part, (number % 2 * width, number // 2 * height))
                 is_any = True
-        target = self._save(whole.reduce(2), layer.addresses.whole_map, layer, then) if is_any else None
-        if target is not None:
+        body = packed(whole.reduce(2), layer.image_extension, background_of(None, then.background))
+        if is_any and (target := self._put(layer.addresses.whole_map, body)) is not None:
             self.restored.lacking.append(
                 f"{target.relative_to(self._folder).as_posix()}, the image of the whole map, is composed of"
                 " the first level's tiles and not the site's own"
             )
-
-    def _save(self, image: Image.Image, url: str, layer: Layer, then: Layer) -> Path | None:
-        """Saves a composed image in the format of the layer's images. `then` describes the layer on the day.
-        Returns its place, or None if it has none."""
-        target = self._place(url)
-        if target is not None and layer.image_extension == "jpg":
-            on_ground(image, background_of(None, then.background)).save(target, "JPEG")
-        elif target is not None:
-            image.save(target, layer.image_extension)
-        return target
 
 
 def _lacking(past: PastSite) -> Iterator[str]:

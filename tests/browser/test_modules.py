@@ -48,14 +48,14 @@ def test_the_grid_is_the_servers(call: Call) -> None:
     for (x, y, zoom), found in zip(points, call("grid.js", "tileAt", points), strict=True):
         tile = Tile(**found)
         assert tile.zoom == zoom
-        assert max(abs(x - tile.x), abs(y - tile.y)) <= tile.reach
+        assert max(abs(x - tile.x), abs(y - tile.y)) <= (1 << -tile.zoom)
 
 
 def test_a_chunk_is_the_16_by_16_tiles_that_share_an_ancestor(call: Call) -> None:
     tiles = [tile for tile in some_tiles() if tile.zoom > -25][:40]
     chunks = call("grid.js", "chunkOf", [[as_object(tile)] for tile in tiles])
     for tile, chunk in zip(tiles, chunks, strict=True):
-        above, reach = tile.ancestor(4), 15 * tile.reach
+        above, reach = tile.ancestor(4), 15 * (1 << -tile.zoom)
         across = {"xFrom": above.x - reach, "xTo": above.x + reach}
         assert chunk == {"zoom": tile.zoom, **across, "yFrom": above.y - reach, "yTo": above.y + reach}
 

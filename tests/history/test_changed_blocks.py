@@ -57,7 +57,7 @@ def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
 
 def covers(coarse: Tile, tile: Tile) -> bool:
     """By geometry: whether the tile's centre lies in the coarser one's square."""
-    return abs(tile.x - coarse.x) < coarse.reach and abs(tile.y - coarse.y) < coarse.reach
+    return abs(tile.x - coarse.x) < (1 << -coarse.zoom) and abs(tile.y - coarse.y) < (1 << -coarse.zoom)
 
 
 def tiles_of(area: TileRange) -> list[Tile]:

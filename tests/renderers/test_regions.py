@@ -122,8 +122,8 @@ def test_a_block_is_in_the_tile_that_the_renderers_formula_names(x: int, out: in
     z = -3 * x + 7
     tile = Tile.at(-out, *(floor(one / (512 * 2**out)) for one in (x, z)))
     right, up = BLOCKS.point_of(x, z)
-    assert abs(right - tile.x) <= tile.reach
-    assert abs(up - tile.y) <= tile.reach
+    assert abs(right - tile.x) <= (1 << -tile.zoom)
+    assert abs(up - tile.y) <= (1 << -tile.zoom)
     assert BLOCKS.block_at(right, up) == (x, z)
 
 

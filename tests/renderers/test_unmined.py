@@ -127,7 +127,7 @@ def test_blocks_lie_where_its_own_page_draws_them(tmp_path: Path, x: int, z: int
     right, down = (x + 0.5) * 2**zoom, (z + 0.5) * 2**zoom
     tile = Tile.at(zoom - 4, int(right // 256), int(down // 256))
     point_x, point_y = layer.projection.point_of(x + 0.5, z + 0.5)
-    left, top = tile.x - tile.reach, tile.y + tile.reach
-    assert (point_x - left) / (2 * tile.reach) == pytest.approx(right % 256 / 256)
-    assert (top - point_y) / (2 * tile.reach) == pytest.approx(down % 256 / 256)
+    left, top = tile.x - (1 << -tile.zoom), tile.y + (1 << -tile.zoom)
+    assert (point_x - left) / (2 * (1 << -tile.zoom)) == pytest.approx(right % 256 / 256)
+    assert (top - point_y) / (2 * (1 << -tile.zoom)) == pytest.approx(down % 256 / 256)
     assert layer.projection.block_at(point_x, point_y) == (x, z)

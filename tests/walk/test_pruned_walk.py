@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.walk.dated import dated
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, tile_at
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -102,8 +103,8 @@ class Harvest:
         while left := [tile for tile in history.present if not (tile in self.found or self.is_spared(tile))]:
             self.ask(left, LATE)
         if self.is_pruned and self.share:
-            spared = sorted(filter(self.is_spared, history.present))
-            audit = self.walk.audit(lambda: spared, sorted(self.tops), self.share, str(self.day))
+            spared = blocks_of("", filter(self.is_spared, history.present))
+            audit = self.walk.audit(spared, sorted(self.tops), self.share, str(self.day))
             known = dict(history.present)
             self.ask(audit.tiles, Asked(late=True, audited=True))
             if audit.broken({tile: self.found[tile] for tile in audit.tiles}):

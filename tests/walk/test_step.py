@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -102,7 +103,7 @@ def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: i
 def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
     """Also from the empty ones, where a tile may have been added."""
     known = [Tile(-1, 2, 2), Tile(0, 1, 1)]
-    audit = WALK.audit(lambda: known, [TOP], 1.0, "seed")
+    audit = WALK.audit(blocks_of("", known), [TOP], 1.0, "seed")
     assert set(audit.tiles) == {*TOP.children(), *Tile(-1, 2, 2).children()}
     assert audit.known == set(known)
 
@@ -110,13 +111,13 @@ def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
 def test_an_audit_asks_three_known_tiles_however_many_places_are_empty() -> None:
     known = list(WALK.pyramid.range_at(-1))[:12]
     for number in range(30):
-        audit = WALK.audit(lambda: known, (), 0.02, str(number), is_of_index=True)
+        audit = WALK.audit(blocks_of("", known), (), 0.02, str(number), is_of_index=True)
         assert len(audit.known) >= 3
 
 
 def test_an_audit_draws_from_the_places_beside_a_tile_whose_parent_is_not_kept() -> None:
     deep = Walk(Pyramid(3), (0, 0))
-    assert set(deep.audit(lambda: [Tile(0, 1, 1)], [TOP], 1.0, "seed").tiles) == set(
+    assert set(deep.audit(blocks_of("", [Tile(0, 1, 1)]), [TOP], 1.0, "seed").tiles) == set(
         Tile(-1, 2, 2).children()
     )
 

@@ -14,8 +14,8 @@ from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.site_files import MISSING, site_files_of
 from tileharvest.renderers.xyz import is_plain
-from tileharvest.tiles.block import blocks_of, mask_of
-from tileharvest.tiles.grid import Tile, unpacked
+from tileharvest.tiles.block import blocks_of
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
@@ -158,7 +158,7 @@ class Walks:
         ground = self._grounds.get(block.layer)
         if ground is None or asked.in_full:
             return block
-        return block.only(mask_of(bit for bit, tile in block.tiles() if ground.has(tile)))
+        return block.only(ground.mask_of(block))
 
     def audit(self) -> list[tuple[Layer, Tile, Asked]]:
         """Returns the tiles that must be asked before the harvest may end, each with how it is asked. Blocks.
@@ -197,15 +197,15 @@ class Walks:
         # Each harvest has another seed, which is the same for all of its processes.
         seed = record.identity
         if ground is None:
-            return [walk.audit(lambda: unpacked(skipped), tops, share, seed)]
+            return [walk.audit(skipped, tops, share, seed)]
         # A tile that an audit of the index has found unchanged is a top, too, but outside of the ground.
         index = self.decisions.layers[layer].change_index
         less = audited_share(share, 0 if index is None else index.confirmed)
+        inside = [part for block in skipped if (part := block.only(ground.mask_of(block)))]
+        outside = [part for block in skipped if (part := block.only(~ground.mask_of(block)))]
         audits = (
-            walk.audit(lambda: filter(ground.has, unpacked(skipped)), filter(ground.has, tops), share, seed),
-            walk.audit(
-                lambda: itertools.filterfalse(ground.has, unpacked(skipped)), (), less, seed, is_of_index=True
-            ),
+            walk.audit(inside, filter(ground.has, tops), share, seed),
+            walk.audit(outside, (), less, seed, is_of_index=True),
         )
         return [audit for audit in audits if audit.tiles]
 

@@ -28,12 +28,11 @@ from tileharvest.history.schema import (
     proofs,
 )
 from tileharvest.history.trust import distrust, skipped_in, tops_of, unasked_in
-from tileharvest.tiles.block import bits_of, blocks_of
-from tileharvest.tiles.grid import Tile, packed
+from tileharvest.tiles.block import Block, bits_of, blocks_of
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import MISSING, Outcome
 
 if TYPE_CHECKING:
-    from array import array
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.harvest_row import Beginning
     from tileharvest.history.results import BlockResults
-    from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import TileRange
     from tileharvest.tiles.layers import Size
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
@@ -339,14 +337,20 @@ class HarvestRecord:
         layer was withdrawn."""
         return sorted(Tile(*cell) for cell in self._read(tops_of, self._layer_ids[layer]))
 
-    def skipped(self, layer: str, areas: Sequence[TileRange]) -> array[int]:
-        """Returns the known tiles of these areas that are skipped, packed, in no order: those below a top,
-        and those outside of a change index's ground.
+    def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Block]:
+        """Returns the known tiles of these areas that are skipped: those below a top, and those outside of a
+        change index's ground.
 
         Skipped tiles that have a result all the same are among them, so that an audit does not change the
         list while it goes through it, except for new tiles that it finds.
         """
-        return self._read(lambda *its: packed(skipped_in(*its)), self._layer_ids[layer], areas)
+        return self._read(
+            lambda *its: [
+                Block(layer, one.zoom, one.column, one.row, mask) for one, mask in skipped_in(*its)
+            ],
+            self._layer_ids[layer],
+            areas,
+        )
 
     def read_indexes(
         self, read: Mapping[str, ChangeIndex], relied_on: Mapping[str, StoredIndex]

@@ -245,13 +245,14 @@ def unasked_in(
 
 def skipped_in(
     connection: Connection, harvest: int, layer: int, areas: Sequence[TileRange]
-) -> Iterator[Cell]:
-    """Yields the present tiles of these areas that the harvest skips, those that were asked all the same
-    included."""
+) -> Iterator[tuple[BlockResults, int]]:
+    """Yields the blocks with present tiles of these areas that the harvest skips, each with the mask of these
+    tiles. Those that were asked all the same are included."""
     spared = spared_by(connection, harvest, layer)
     if spared is not None:
         for one, mask in found_in(connection, harvest, layer, areas):
-            yield from one.cells(spared(one, one.present & mask))
+            if skipped := spared(one, one.present & mask):
+                yield one, skipped
 
 
 def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:

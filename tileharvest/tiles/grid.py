@@ -16,7 +16,6 @@ row: the same place of the world has other coordinates at each zoom.
 from __future__ import annotations
 
 import re
-from array import array
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
@@ -83,11 +82,6 @@ class Tile(msgspec.Struct, frozen=True, order=True):
     def row(self) -> int:
         """The tile's row, counted down. Row 0 is the first one below the origin."""
         return ~(self.y >> 1 - self.zoom)
-
-    @property
-    def reach(self) -> int:
-        """The grid units from the centre to each edge: half the tile's width."""
-        return 1 << -self.zoom
 
     def children(self, factor: int = 2) -> tuple[Tile, ...]:
         """Returns the tiles one level deeper, row by row from the upper left, which is the order of
@@ -293,10 +287,13 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def tiles(self) -> TileRange:
         """Returns the zone's tiles, at its own zoom."""
         (x, y), reach = self.center, 1 << -self.zoom
-        left = _first_centre(x - self.width * reach, reach)
-        upper = -_first_centre(-y - self.height * reach, reach)
-        right, lower = left + 2 * reach * (self.width - 1), upper - 2 * reach * (self.height - 1)
-        return TileRange(self.zoom, left, right, lower, upper)
+        # The first column and row whose centres are not left of the zone, and not above it.
+        column, row = (
+            -(((tiles + 1) * reach - middle) // (2 * reach))
+            for middle, tiles in ((x, self.width), (-y, self.height))
+        )
+        first, last = (column, row), (column + self.width - 1, row + self.height - 1)
+        return TileRange.between(Tile.at(self.zoom, *first), Tile.at(self.zoom, *last))
 
 
 def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
@@ -322,20 +319,6 @@ def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
     return is_covered
 
 
-def packed(cells: Iterable[Cell]) -> array[int]:
-    """Returns the cells in an array, which takes 12 bytes for each. A list of tiles takes 200."""
-    numbers = array("i")
-    for cell in cells:
-        numbers.extend(cell)
-    return numbers
-
-
-def unpacked(numbers: array[int]) -> Iterator[Tile]:
-    """Yields the tiles of an array that `packed` has made, in their order."""
-    each = iter(numbers)
-    return (Tile(zoom, x, y) for zoom, x, y in zip(each, each, each, strict=True))
-
-
 def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell]:
     """Returns all cells that cover one of the tiles, up to the zoom `coarsest`. A tile itself is among them
     only if it covers another one."""
@@ -348,10 +331,3 @@ def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell
                 break
             found.add(cell)
     return found
-
-
-def _first_centre(position: int, reach: int) -> int:
-    """Returns the x of the first column of centres that is not left of a position. `reach` is half a tile's
-    width."""
-    steps = -(-position // reach)
-    return (steps if steps % 2 else steps + 1) * reach

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tileharvest.errors import counted
+from tileharvest.tiles.block import mask_of
 from tileharvest.tiles.grid import Tile, ancestors, covered_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import date
 
+    from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.pyramid import Pyramid
 
@@ -83,6 +85,10 @@ class ChangedGround:
 
     def has(self, tile: Tile) -> bool:
         return (tile.zoom, tile.x, tile.y) in self
+
+    def mask_of(self, block: Block) -> int:
+        """Returns those tiles of a block that may have changed."""
+        return mask_of(bit for bit, tile in block.tiles() if self.has(tile))
 
     def tiles(self) -> Iterator[Tile]:
         """Yields the tiles that may have changed and all tiles above them, in order."""

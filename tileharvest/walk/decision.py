@@ -21,8 +21,6 @@ class Decision(NamedTuple):
     """Whether the tiles below unchanged ones are skipped."""
     reason: str
     """The reason, in one line for the log."""
-    proof: Proof | None = None
-    """The proof of the last full walk, or None if there is none."""
     change_index: StoredIndex | None = None
     """The change index that is relied on, or None. Tiles that it does not name are skipped."""
     ground: ChangedGround | None = None
@@ -148,4 +146,4 @@ def decide(
         is_pruned, reason = True, "walk = pruned is set"
     elif proof is not None:
         is_pruned, reason = proof.holds, f"{proof.in_words} (as of {proof.day})"
-    return Decision(is_pruned, reason, proof, index)
+    return Decision(is_pruned, reason, index)

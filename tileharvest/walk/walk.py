@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 from heapq import nsmallest
+from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -213,7 +214,7 @@ class Walk:
 
     def audit(
         self,
-        known: Callable[[], Iterable[Tile]],
+        known: Sequence[Block],
         tops: Iterable[Tile],
         share: float,
         seed: str,
@@ -222,31 +223,33 @@ class Walk:
     ) -> Audit:
         """Returns the audit of this share of the skipped tiles. The same seed gives the same audit.
 
-        `known` yields the skipped tiles that are known, each once, every time it is called. `tops` are the
-        unchanged tiles below which they were skipped; there are none for a change index. A tile that was
-        added below an unchanged one is in neither list. So the audit draws from all places right below these
-        tiles, as far as their zooms are kept. Tiles above the coarsest kept zoom are in no list, but they
-        exist, so the places below them count as well. Memory holds only tiles above the deepest zoom.
+        `known` are the skipped tiles that are known. `tops` are the unchanged tiles below which they were
+        skipped; there are none for a change index. A tile that was added below an unchanged one is in neither
+        list. So the audit draws from all places right below these tiles, as far as their zooms are kept.
+        Tiles above the coarsest kept zoom are in no list, but they exist, so the places below them count as
+        well. Memory holds only tiles above the deepest zoom.
 
         Most of these places may be empty. So at least `LEAST_KNOWN` of the drawn tiles are known ones.
         """
-        parents = {tile for tile in tops if self.top <= tile.zoom < self.deepest}
-        for tile in known():
-            if self.top <= tile.zoom < self.deepest:
-                parents.add(tile)
-            if tile.zoom == self.coarsest > self.top:
-                parents.add(tile.parent(self.pyramid.factor))
+
+        def skipped() -> Iterator[Tile]:
+            return (tile for block in known for _, tile in block.tiles())
+
+        parents = {tile for tile in chain(tops, skipped()) if self.top <= tile.zoom < self.deepest}
+        if self.coarsest > self.top:
+            factor = self.pyramid.factor
+            parents.update(tile.parent(factor) for tile in skipped() if tile.zoom == self.coarsest)
 
         def places() -> Iterator[Tile]:
-            for tile in known():
+            for tile in skipped():
                 if tile.zoom <= self.top or tile.parent(self.pyramid.factor) not in parents:
                     yield tile
             for tile in parents:
                 yield from (one for one in self.below(tile) if one.zoom in self.kept_zooms)
 
         least = 0 if is_of_index else LEAST_AUDITED
-        chosen = {*drawn(places, share, least, seed), *drawn(known, 0, LEAST_KNOWN, seed)}
-        return Audit(sorted(chosen), frozenset(tile for tile in known() if tile in chosen), is_of_index)
+        chosen = {*drawn(places, share, least, seed), *drawn(skipped, 0, LEAST_KNOWN, seed)}
+        return Audit(sorted(chosen), frozenset(tile for tile in skipped() if tile in chosen), is_of_index)
 
     @property
     def described_size(self) -> int:

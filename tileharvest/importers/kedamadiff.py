@@ -38,7 +38,7 @@ from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported
 from tileharvest.history.outlines import map_outline
 from tileharvest.renderers.registry import USUAL
 from tileharvest.tiles.grid import Tile, least_depth, tile_at
-from tileharvest.tiles.images import identify, opened
+from tileharvest.tiles.images import identify, size_of
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator
@@ -413,8 +413,7 @@ def _described(
                 image = identify(body)
             except ValueError:
                 continue
-            with opened(body) as picture:
-                return Layer(name, Pyramid(1), image.extension, tile_size=picture.size)
+            return Layer(name, Pyramid(1), image.extension, tile_size=size_of(body))
     return Layer(name, Pyramid(1), "jpg")
 
 

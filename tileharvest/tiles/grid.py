@@ -16,7 +16,6 @@ row: the same place of the world has other coordinates at each zoom.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
@@ -298,36 +297,29 @@ class Zone(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 def covered_by(tops: Iterable[Cell], factor: int = 2) -> Callable[[Cell], bool]:
     """Returns a function that says whether a tile lies below one of the tops. A top does not lie below
-    itself. The function takes one step for each zoom that has tops."""
-    of_zoom: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
-    for zoom, x, y in tops:
-        of_zoom[zoom].add((x >> 1 - zoom, y >> 1 - zoom))
-    by_zoom = sorted(of_zoom.items())
-
-    def is_covered(cell: Cell) -> bool:
-        zoom, x, y = cell
-        # Rows are counted upwards. Divided and rounded down they lead to the same parents as rows downwards.
-        column, row = x >> 1 - zoom, y >> 1 - zoom
-        for top, places in by_zoom:
-            if top >= zoom:
-                return False
-            share = factor ** (zoom - top)
-            if (column // share, row // share) in places:
-                return True
-        return False
-
-    return is_covered
+    itself. The function takes a step for each zoom between the tile and the coarsest top."""
+    known = frozenset(tops)
+    coarsest = min((zoom for zoom, _, _ in known), default=0)
+    return lambda cell: any(one in known for one in _above(cell, coarsest, factor))
 
 
 def ancestors(tiles: Iterable[Cell], coarsest: int, factor: int = 2) -> set[Cell]:
     """Returns all cells that cover one of the tiles, up to the zoom `coarsest`. A tile itself is among them
     only if it covers another one."""
     found: set[Cell] = set()
-    for zoom, x, y in tiles:
-        while zoom > coarsest:
-            column, row = (x >> 1 - zoom) // factor, (y >> 1 - zoom) // factor
-            cell = zoom, x, y = zoom - 1, 2 * column + 1 << 1 - zoom, 2 * row + 1 << 1 - zoom  # noqa: PLW2901
-            if cell in found:
+    for cell in tiles:
+        for one in _above(cell, coarsest, factor):
+            if one in found:
                 break
-            found.add(cell)
+            found.add(one)
     return found
+
+
+def _above(cell: Cell, coarsest: int, factor: int) -> Iterator[Cell]:
+    """Yields the cells that cover a tile, the deepest first."""
+    zoom, x, y = cell
+    # Rows are counted upwards. Divided and rounded down they lead to the same parents as rows downwards.
+    column, row = x >> 1 - zoom, y >> 1 - zoom
+    for above in range(zoom - 1, coarsest - 1, -1):
+        column, row = column // factor, row // factor
+        yield above, 2 * column + 1 << -above, 2 * row + 1 << -above

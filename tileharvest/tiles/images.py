@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from PIL import Image as Pillow
@@ -78,11 +78,55 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
         raise ValueError("the answer is a Git-LFS pointer, not the image itself")
     if body[:256].lstrip().startswith(b"<"):
         raise ValueError("the answer is a page of HTML or XML")
-    extension = _extension(body, tile_size)
-    return Image(hashlib.sha1(body, usedforsecurity=False).hexdigest(), extension, len(body))
+    with opened(body, tile_size) as image:
+        image_format = str(image.format)
+        try:
+            image.verify() if image_format == "PNG" else image.load()
+        except ValueError as error:
+            raise OSError(error) from None
+    if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
+        raise ValueError("the image is cut off: it has no end")
+    sha1 = hashlib.sha1(body, usedforsecurity=False).hexdigest()
+    return Image(sha1, _EXTENSIONS[image_format], len(body))
 
 
-def check_pixels(size: Size, tile_size: Size | None = None) -> None:
+def size_of(body: bytes) -> Size:
+    """Returns width and height of an image, of which only the header is read. Raises ValueError for bytes
+    that are not an image."""
+    with opened(body) as image:
+        return image.size
+
+
+def is_transparent(body: bytes) -> bool:
+    """Returns whether the bytes are an image of which every pixel is transparent. Decodes the image.
+
+    Returns False for bytes that are not a whole image.
+    """
+    with suppress(ValueError), opened(body) as image:
+        return image.convert("RGBA").getchannel("A").getextrema() == (0, 0)
+    return False
+
+
+@contextmanager
+def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]:
+    """Opens the bytes as an image after their header has shown that they may be a tile. Raises ValueError if
+    they are not, or if Pillow fails while the image is open."""
+    said = _webp_size(body)
+    if said is not None:
+        # Pillow unpacks a WebP as it opens it.
+        _check_pixels(said, tile_size)
+    _check_parts(body)
+    try:
+        with Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
+            _check_pixels(image.size, tile_size)
+            yield image
+    except UnidentifiedImageError:
+        raise ValueError("the answer is not a PNG, JPEG or WebP image") from None
+    except (OSError, SyntaxError, EOFError) as error:
+        raise ValueError(f"the image is cut off or damaged: {error}") from None
+
+
+def _check_pixels(size: Size, tile_size: Size | None) -> None:
     """Raises ValueError for an image that is too large, or too small, for a tile."""
     width, height = size
     if width < 1 or height < 1 or width * height > MOST_PIXELS:
@@ -91,59 +135,6 @@ def check_pixels(size: Size, tile_size: Size | None = None) -> None:
         if not _LEAST * usual <= side <= _MOST * usual:
             tiles = "the tiles of its layer {:,} x {:,}".format(*(tile_size or size))
             raise ValueError(f"the image has {width:,} x {height:,} pixels, and {tiles}")
-
-
-@contextmanager
-def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]:
-    """Opens the bytes as an image after their header has shown that they may be a tile. Raises ValueError if
-    the header shows that they are none, and what Pillow raises."""
-    said = _webp_size(body)
-    if said is not None:
-        # Pillow unpacks a WebP as it opens it.
-        check_pixels(said, tile_size)
-    _check_parts(body)
-    with Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
-        check_pixels(image.size, tile_size)
-        yield image
-
-
-def size_of(body: bytes) -> Size:
-    """Returns width and height of an image, of which only the header is read. Raises ValueError for bytes
-    that are not an image."""
-    try:
-        with opened(body) as image:
-            return image.size
-    except (OSError, SyntaxError, EOFError) as error:
-        raise ValueError(f"the image is cut off or damaged: {error}") from None
-
-
-def is_transparent(body: bytes) -> bool:
-    """Returns whether the bytes are an image of which every pixel is transparent. Decodes the image.
-
-    Returns False for bytes that are not a whole image.
-    """
-    try:
-        with opened(body) as image:
-            return image.convert("RGBA").getchannel("A").getextrema() == (0, 0)
-    except (OSError, SyntaxError, ValueError, EOFError):
-        return False
-
-
-def _extension(body: bytes, tile_size: Size | None) -> str:
-    try:
-        with opened(body, tile_size) as image:
-            image_format = str(image.format)
-            try:
-                image.verify() if image_format == "PNG" else image.load()
-            except ValueError as error:
-                raise OSError(error) from None
-    except UnidentifiedImageError:
-        raise ValueError("the answer is not a PNG, JPEG or WebP image") from None
-    except (OSError, SyntaxError, EOFError) as error:
-        raise ValueError(f"the image is cut off or damaged: {error}") from None
-    if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
-        raise ValueError("the image is cut off: it has no end")
-    return _EXTENSIONS[image_format]
 
 
 def _check_parts(body: bytes) -> None:

@@ -4,13 +4,15 @@ import pytest
 
 from tileharvest.harvest.walks import LayerWalk, located, walk_over
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.addresses import QuadtreeAddresses
-from tileharvest.tiles.grid import Tile
+from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.tiles.grid import Tile, path_of, tile_at
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
 DAY, NIGHT = (
-    Layer(name, Pyramid(2), "png", QuadtreeAddresses(f"http://map.example.net/{name}", 2, "png"))
+    Layer(
+        name, Pyramid(2), "png", PathAddresses(f"http://map.example.net/{name}", 2, "png", path_of, tile_at)
+    )
     for name in ("day", "night")
 )
 TILE = Tile(0, -3, 3)

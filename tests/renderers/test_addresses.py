@@ -6,21 +6,21 @@ import pytest
 
 from tests.renderers.sites import PAGE
 from tileharvest.maps.template import Template
-from tileharvest.renderers import bluemap, dynmap, unmined
-from tileharvest.renderers.addresses import QuadtreeAddresses, TemplateAddresses
-from tileharvest.tiles.grid import Tile
+from tileharvest.renderers import bluemap, dynmap, mapcrafter, unmined
+from tileharvest.renderers.addresses import PathAddresses, TemplateAddresses
+from tileharvest.tiles.grid import Tile, path_of, tile_at
 from tileharvest.tiles.layers import Addresses
 
 FOLDER: Final = f"{PAGE}tiles/world"
 
 ADDRESSES: Final[dict[str, Addresses]] = {
-    "overviewer": QuadtreeAddresses(FOLDER, 12, "png", "?c=16"),
-    "mapcrafter": QuadtreeAddresses(FOLDER, 12, "png", first_digit=1),
-    "dynmap": dynmap.addresses_in(FOLDER, 6, "png"),
-    "bluemap": bluemap.addresses_in(FOLDER, 3),
+    "overviewer": PathAddresses(FOLDER, 12, "png", path_of, tile_at, "?c=16"),
+    "mapcrafter": PathAddresses(FOLDER, 12, "png", mapcrafter.write_path, mapcrafter.read_path),
+    "dynmap": PathAddresses(FOLDER, 6, "png", dynmap.write_path, dynmap.read_path),
+    "bluemap": PathAddresses(FOLDER, 3, "png", bluemap.write_path, bluemap.read_path),
     "squaremap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/{{x}}_{{y}}.png"), 4, 3),
     "pl3xmap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/basic/{{x}}_{{y}}.png"), 4, step=-1),
-    "unmined": unmined.addresses_in(FOLDER, "jpeg"),
+    "unmined": PathAddresses(FOLDER, 27, "jpeg", unmined.write_path, unmined.read_path),
 }
 
 TILES: Final = {

@@ -1,11 +1,11 @@
-"""Addresses of tiles: by a template, of quadtrees, and of renderers with a form of their own."""
+"""Addresses of tiles: by a template, and of renderers with a form of their own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tileharvest.tiles.grid import Tile, path_of, tile_at
+from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,57 +46,33 @@ class TemplateAddresses:
 
 
 @dataclass(frozen=True, slots=True)
-class QuadtreeAddresses:
-    """The addresses of a layer of Overviewer or Mapcrafter."""
-
-    folder: str
-    """The address to which a tile's path is appended, without a slash at its end."""
-    depth: int
-    extension: str
-    query: str = ""
-    """The end of every address, such as `?c=1620832981`. It changes, and is not part of a tile's identity."""
-    first_digit: int = 0
-    """The first of the four digits: 0 for Overviewer, 1 for Mapcrafter."""
-
-    @property
-    def whole_map(self) -> str:
-        """The address of the image of the whole map, which is not a tile: it has no place that stays."""
-        return f"{self.folder}/base.{self.extension}{self.query}"
-
-    def url_of(self, tile: Tile) -> str:
-        """Returns the tile's address. Raises ValueError for a tile outside of a square of this depth."""
-        path = path_of(tile, self.depth, self.first_digit)
-        return f"{self.folder}{path}.{self.extension}{self.query}"
-
-    def tile_of(self, url: str) -> Tile | None:
-        path, ending = url.partition("?")[0], f".{self.extension}"
-        if not (path.startswith(f"{self.folder}/") and path.endswith(ending)):
-            return None
-        try:
-            return tile_at(path[len(self.folder) : -len(ending)], self.depth, self.first_digit)
-        except ValueError:
-            return None
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedAddresses:
-    """The addresses of a renderer that writes a tile's numbers in a form of its own."""
+class PathAddresses:
+    """The addresses of a renderer that writes a tile's path in a form of its own."""
 
     folder: str
     """The address to which a tile's path is appended, without a slash at its end."""
     depth: int
     extension: str
     """The ending of the images as the site writes it, such as `jpeg`."""
-    write: Callable[[Tile], str]
-    """Returns a tile's path, without the ending."""
-    read: Callable[[str], tuple[int, int, int] | None]
-    """Returns the zoom, column and row that a path has, or None if it is not a path of this form."""
+    write: Callable[[Tile, int], str]
+    """Returns a tile's path in a layer of this depth, without the ending. Raises ValueError for a tile that
+    has none."""
+    read: Callable[[str, int], Tile | None]
+    """Returns the tile of a path. Returns None, or raises ValueError, for any other text."""
+    query: str = ""
+    """The end of every address, such as `?c=1620832981`. It changes, and is not part of a tile's identity."""
+
+    @property
+    def whole_map(self) -> str:
+        """The address of the image above a quadtree's first level. It is not a tile: it has no place that
+        stays."""
+        return f"{self.folder}/base.{self.extension}{self.query}"
 
     def url_of(self, tile: Tile) -> str:
         """Returns the tile's address. Raises ValueError for a tile of a coarser zoom than the layer has."""
         if tile.zoom <= -self.depth:
             raise ValueError(f"tile {tile} is coarser than a layer of {self.depth} levels has any")
-        return f"{self.folder}{self.write(tile)}.{self.extension}"
+        return f"{self.folder}{self.write(tile, self.depth)}.{self.extension}{self.query}"
 
     def tile_of(self, url: str) -> Tile | None:
         # The query of a script names the tile. Whatever follows it only keeps caches away.
@@ -104,9 +80,10 @@ class NumberedAddresses:
         if not (address.startswith(self.folder) and address.endswith(ending)):
             return None
         path = address[len(self.folder) : -len(ending)]
-        place = self.read(path)
-        if place is None or not -self.depth < place[0] <= 0:
+        try:
+            tile = self.read(path, self.depth)
+        except ValueError:
             return None
-        tile = Tile.at(*place)
         # A number can be written in several ways, and a renderer writes one of them.
-        return tile if self.write(tile) == path else None
+        is_its = tile is not None and tile.zoom > -self.depth and self.write(tile, self.depth) == path
+        return tile if is_its else None

@@ -18,7 +18,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.addresses import NumberedAddresses
+from tileharvest.renderers.addresses import PathAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -63,7 +63,7 @@ _UPDATE_TIMES: Final = b"\x0b\x00\x11last-update-times\x00\x00\x10\x00"
 _MARGIN: Final = 64
 """Blocks beyond a region that may have changed with it. A model is 32 blocks wide and begins 2 blocks off, so
 it reaches into the next region; and the first line of an image is also the last line of the image before."""
-_TILE: Final = re.compile(r"/(\d+)/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)", re.ASCII)
+_TILE: Final = re.compile(r"/(\d{1,2})/x(-?\d(?:/\d)*)/z(-?\d(?:/\d)*)", re.ASCII)
 
 _Place: TypeAlias = tuple[int, int]
 """Column and row of a region or a tile."""
@@ -166,22 +166,17 @@ class BlueMap(Renderer):
         return Answer(404) if answer.status == _NO_CONTENT else answer
 
 
-def addresses_in(folder: str, depth: int) -> NumberedAddresses:
-    """Returns the addresses of the tiles in a folder."""
-    return NumberedAddresses(folder, depth, "png", _write_path, _read_path)
-
-
-def _write_path(tile: Tile) -> str:
+def write_path(tile: Tile, _: int) -> str:
     """Returns a tile's path. Each digit of a number but the last is a folder, as in `/1/x-1/2/z3`."""
     return f"/{1 - tile.zoom}/x{_digits(tile.column)}/z{_digits(tile.row)}"
 
 
-def _read_path(path: str) -> tuple[int, int, int] | None:
+def read_path(path: str, _: int) -> Tile | None:
     match = _TILE.fullmatch(path)
     if match is None:
         return None
     level, column, row = (int(part.replace("/", "")) for part in match.groups())
-    return 1 - level, column, row
+    return Tile.at(1 - level, column, row)
 
 
 def parse_regions(body: bytes, url: str) -> tuple[int, ...]:
@@ -228,7 +223,7 @@ def _layer(settings: _Map, name: str, folder: str) -> Layer:
         name=name,
         pyramid=Pyramid.endless(depth, seeds, factor),
         image_extension="png",
-        addresses=addresses_in(folder, depth),
+        addresses=PathAddresses(folder, depth, "png", write_path, read_path),
         tile_size=(size, size),
         world=settings.name,
         projection=projection,

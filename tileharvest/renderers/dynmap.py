@@ -14,7 +14,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.addresses import NumberedAddresses
+from tileharvest.renderers.addresses import PathAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -28,6 +28,7 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection, tiles_around
 from tileharvest.tiles.images import is_transparent
 from tileharvest.tiles.layers import Layer
@@ -38,7 +39,6 @@ from tileharvest.tiles.versions import Validator
 if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
-    from tileharvest.tiles.grid import Tile
 
 SERVER_CONFIG: Final = "up/configuration"
 """The configuration that Dynmap's own server has for its page (`DynmapCore.java`)."""
@@ -107,12 +107,7 @@ class _Config(msgspec.Struct):
     error: Text | None = None
 
 
-def addresses_in(folder: str, depth: int, extension: str) -> NumberedAddresses:
-    """Returns the addresses of a map's tiles. `folder` is that of its prefix."""
-    return NumberedAddresses(folder, depth, extension, _write_path, _read_path)
-
-
-def _write_path(tile: Tile) -> str:
+def write_path(tile: Tile, _: int) -> str:
     """Returns a tile's path, in folders of 32 x 32 tiles, with a letter z for each level out.
 
     At every zoom, columns and rows are counted in deepest tiles, rows upwards. A tile has the column and the
@@ -124,12 +119,12 @@ def _write_path(tile: Tile) -> str:
     return f"/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}"
 
 
-def _read_path(path: str) -> tuple[int, int, int] | None:
+def read_path(path: str, _: int) -> Tile | None:
     found = _TILE.fullmatch(path)
     if found is None:
         return None
     out = len(found[1] or "")
-    return -out, int(found[2]) >> out, -int(found[3]) >> out
+    return Tile.at(-out, int(found[2]) >> out, -int(found[3]) >> out)
 
 
 class Dynmap(Renderer):
@@ -241,7 +236,7 @@ def _layers(world: _World, described: _Map, tiles: str) -> tuple[Layer, ...]:
                 name=f"{world.name}/{described.name or described.prefix}{suffix}",
                 pyramid=pyramid,
                 image_extension=described.image_format,
-                addresses=addresses_in(folder, depth, described.image_format),
+                addresses=PathAddresses(folder, depth, described.image_format, write_path, read_path),
                 tile_size=(size, size),
                 world=world.name,
                 projection=projection,

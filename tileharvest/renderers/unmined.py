@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.addresses import NumberedAddresses
+from tileharvest.renderers.addresses import PathAddresses
 from tileharvest.renderers.bounds import Suffix, Text, Whole, converted, read_script
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import as_written, fetch_config, is_there, not_found
@@ -57,7 +57,7 @@ _MOST_REGIONS: Final = 200_000
 _COARSEST: Final = -22
 """The coarsest zoom of uNmINeD that is accepted. One of its tiles is wider than a Minecraft world."""
 _NUMBER: Final = r"(0|-?[1-9]\d{0,8})"
-_TILE: Final = re.compile(rf"/zoom\.{_NUMBER}/-?\d+/-?\d+/tile\.{_NUMBER}\.{_NUMBER}", re.ASCII)
+_TILE: Final = re.compile(rf"/zoom\.(-?\d{{1,2}})/-?\d+/-?\d+/tile\.{_NUMBER}\.{_NUMBER}", re.ASCII)
 
 Place = tuple[int, int]
 """Column and row."""
@@ -91,20 +91,15 @@ class _Group(msgspec.Struct):
                     yield self.x * _GROUP + i, self.z * _GROUP + j
 
 
-def addresses_in(folder: str, extension: str) -> NumberedAddresses:
-    """Returns the addresses of the tiles in a folder, whatever zooms the map has."""
-    return NumberedAddresses(folder, FINEST - _COARSEST + 1, extension, _write_path, _read_path)
-
-
-def _write_path(tile: Tile) -> str:
+def write_path(tile: Tile, _: int) -> str:
     """Returns a tile's path. Ten columns and ten rows share a folder."""
     x, y = tile.column, tile.row
     return f"/zoom.{tile.zoom + FINEST}/{x // 10}/{y // 10}/tile.{x}.{y}"
 
 
-def _read_path(path: str) -> tuple[int, int, int] | None:
+def read_path(path: str, _: int) -> Tile | None:
     found = _TILE.fullmatch(path)
-    return None if found is None else (int(found[1]) - FINEST, int(found[2]), int(found[3]))
+    return None if found is None else Tile.at(int(found[1]) - FINEST, int(found[2]), int(found[3]))
 
 
 def existing_tiles(regions: Collection[Place], coarsest: int, deepest: int) -> ListedTiles:
@@ -149,7 +144,9 @@ class Unmined(Renderer):
         if answer is None:
             raise SiteError(f"there is no {url}, which says what tiles the map has; tell its owner")
         regions = parse_regions(answer.text, url)
-        addresses = addresses_in(f"{found.folder}tiles", properties.image_format)
+        folder, extension = f"{found.folder}tiles", properties.image_format
+        # Whatever zooms the map has: its owner may draw others one day.
+        addresses = PathAddresses(folder, FINEST - _COARSEST + 1, extension, write_path, read_path)
         deepest = await _deepest(fetch, properties.max_zoom, regions, addresses)
         return [_layer(properties, regions, deepest, addresses)]
 
@@ -174,9 +171,7 @@ def parse_regions(text: str, url: str) -> frozenset[Place]:
     return found
 
 
-async def _deepest(
-    fetch: Fetch, max_zoom: int, regions: frozenset[Place], addresses: NumberedAddresses
-) -> int:
+async def _deepest(fetch: Fetch, max_zoom: int, regions: frozenset[Place], addresses: PathAddresses) -> int:
     """Returns the deepest zoom of uNmINeD that is drawn.
 
     That is `maxZoom` if it is at most 0. A larger `maxZoom` says nothing. Then a tile of each deeper zoom is
@@ -195,7 +190,7 @@ async def _deepest(
 
 
 def _layer(
-    properties: _Properties, regions: frozenset[Place], deepest: int, addresses: NumberedAddresses
+    properties: _Properties, regions: frozenset[Place], deepest: int, addresses: PathAddresses
 ) -> Layer:
     coarsest, extension = properties.min_zoom, properties.image_format
     if not _COARSEST <= coarsest <= deepest:

@@ -9,25 +9,21 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tileharvest.extensions.prometheus import metrics_of
 from tileharvest.history.costs import CostMeter
-from tileharvest.monitoring.overview import Overview, workers_as_plain
 from tileharvest.queue.port import Counts, Worker
 from tileharvest.tiles.outcomes import Outcome
 
 COUNTS = Counts(plus=1, normal=2, minus=3, delayed=4, leased=5, failed=6, done=7, seen=8)
-LOCAL = Overview(COUNTS)
+LOCAL = (COUNTS, None)
 
 
 def worker(host: str, heartbeat: float) -> Worker:
     return Worker(host, "machine", 7, "2026-11-20", 0.0, 40, heartbeat, 3, 100.0)
 
 
-FLEET = Overview(
-    COUNTS,
-    workers_as_plain([worker("box", 90.0), worker("crate", 95.0)]),
-)
+FLEET = (COUNTS, [worker("box", 90.0), worker("crate", 95.0)])
 
 
-def page_of(*watched: tuple[str, Overview | None, Any]) -> dict[tuple[str, ...], float]:
+def page_of(*watched: Any) -> dict[tuple[str, ...], float]:
     """Each value by its name and its labels' values, in the order of the labels' names."""
     families = text_string_to_metric_families(generate_latest(metrics_of(watched)).decode())
     samples = [sample for family in families for sample in family.samples]

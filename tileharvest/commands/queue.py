@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeAlias
 
 from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import QueueOwner, ask_history, queue_owner
 from tileharvest.commands.terminal import table, table_of
 from tileharvest.commands.workers import WORKER_COLUMNS
 from tileharvest.history.summaries import progress_of
-from tileharvest.monitoring.overview import NOTHING, Overview, look
+from tileharvest.maps.rates import rate_in_words
 from tileharvest.monitoring.stats import HarvestStats, State, state_in_words
 from tileharvest.politeness.settings import rules_for
+from tileharvest.queue.controls import Controls, controls_of
+from tileharvest.queue.port import Counts, RequestQueue, Worker
+
+_Found: TypeAlias = tuple[Counts, Controls, Sequence[Worker] | None]
+"""What waits in a queue, the orders that hold, and the workers, whom only a shared queue knows."""
 
 
 class Command(ProjectCommand):
@@ -27,28 +34,35 @@ class Command(ProjectCommand):
         if owner.description is not None:
             progress = ask_history(self.settings, lambda history: progress_of(history, owner.name))
         segment = None if progress is None else progress.segment
-        overview = owner.ask_if_any(lambda queue: look(queue, segment, time.time()), NOTHING)
-        workers = owner.workers if overview.workers is None else len(overview.workers)
+        nothing: _Found = (Counts(), Controls(), None)
+        counts, controls, workers = owner.ask_if_any(lambda queue: _look(queue, segment), nothing)
+        number = owner.workers if workers is None else len(workers)
         state, detail = State.INTERRUPTED, (progress and progress.stopped) or ""
-        if workers:
-            state, detail = _state(owner, overview, has_begun=progress is not None)
+        if number:
+            state, detail = _state(owner, counts, controls.paused, has_begun=progress is not None)
         if progress is None:
             words = _without_stats(owner, state, detail)
         else:
-            stats = HarvestStats.of(progress, state, detail, workers)
+            stats = HarvestStats.of(progress, state, detail, number)
             harvest = {"segment": progress.segment, "day": progress.day.isoformat(), **stats.as_plain()}
             words = f"{progress.day}: {stats.in_words}"
-        plain = overview.as_plain()
-        listed, orders = overview.workers, {"paused": "paused since", "rate": "rate by hand"}
-        rows = [
-            [orders.get(name, name), f"{value:,}" if isinstance(value, int) else value]
-            for name, value in plain.items()
-            if value is not None and name != "workers"
-        ]
+        orders = {
+            "paused": controls.paused,
+            "rate": None if controls.rate is None else rate_in_words(controls.rate),
+        }
+        listed = None if workers is None else [one.as_plain() for one in workers]
+        rows = [[name, f"{number:,}"] for name, number in counts.as_plain().items()]
+        words_of = {"paused": "paused since", "rate": "rate by hand"}
+        rows += [[words_of[name], order] for name, order in orders.items() if order is not None]
         lines = [words, "", *table(["requests", ">number"], rows)]
         if listed is not None:
             lines += ["", *table_of(listed, WORKER_COLUMNS, "no worker")]
-        return {**plain, "harvest": harvest}, lines
+        return {**counts.as_plain(), "workers": listed, **orders, "harvest": harvest}, lines
+
+
+async def _look(queue: RequestQueue, segment: str | None) -> tuple[Counts, Controls, Sequence[Worker] | None]:
+    """Returns what is in the queue, the orders, and the workers, whom only a shared queue knows."""
+    return await queue.counts(segment, time.time()), await controls_of(queue), await queue.workers()
 
 
 def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
@@ -63,13 +77,12 @@ def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:
     return f"{owner.run}: {state_in_words(state, detail) or 'running'}"
 
 
-def _state(owner: QueueOwner, overview: Overview, *, has_begun: bool) -> tuple[State, str]:
+def _state(owner: QueueOwner, counts: Counts, paused: str | None, *, has_begun: bool) -> tuple[State, str]:
     """Returns the state of a harvest or a spider that is worked on, and its detail, as far as queue, history
     and clock know it.
 
     Only a worker knows more, for example that the host is down.
     """
-    paused, counts = overview.controls.paused, overview.counts
     if paused is not None:
         return State.PAUSED, f"since {paused}"
     waits = counts.delayed > 0 and counts.leased == 0 and not any(counts.pending.values())

@@ -10,7 +10,6 @@ from tileharvest.commands.project_command import Answer, ProjectCommand
 from tileharvest.commands.settings import queue_owner, queue_owners
 from tileharvest.commands.terminal import table_of
 from tileharvest.errors import ConfigurationError, duration_in_words, program
-from tileharvest.monitoring.overview import workers_as_plain
 from tileharvest.queue.settings import is_shared, workers_of_all
 
 WORKER_COLUMNS: Final = {
@@ -21,7 +20,7 @@ WORKER_COLUMNS: Final = {
     ">finished": lambda row: f"{row['finished']:,}",
     ">leased": "leased",
 }
-"""The columns of `workers_as_plain`. With a map's name before them they fit into 80 characters."""
+"""The columns of a worker. With a map's name before them they fit into 80 characters."""
 
 
 class Command(ProjectCommand):
@@ -38,8 +37,6 @@ class Command(ProjectCommand):
             )
         owners = [queue_owner(self.settings, name) for name in opts.name] or queue_owners(self.settings)
         found = asyncio.run(workers_of_all(self.settings, [one.queue for one in owners]))
-        rows = [
-            {one.kind: one.name, **worker} for one in owners for worker in workers_as_plain(found[one.queue])
-        ]
+        rows = [{one.kind: one.name, **worker.as_plain()} for one in owners for worker in found[one.queue]]
         columns = {"name": lambda row: row.get("map") or row["spider"], **WORKER_COLUMNS}
         return rows, table_of(rows, columns, "no worker")

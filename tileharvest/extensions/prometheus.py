@@ -15,7 +15,6 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.maps.settings import setting
-from tileharvest.monitoring.overview import look
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.tiles.outcomes import Outcome
@@ -29,8 +28,13 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.monitoring.overview import Overview
+    from tileharvest.queue.port import Counts, Worker
     from tileharvest.scheduler.crawl import CrawlContext
+
+    _Queue: TypeAlias = tuple[Counts, Sequence[Worker] | None]
+    """The counts of a queue, and the workers of a shared one."""
+    _Figures: TypeAlias = tuple[str, _Queue | None, Harvest | None]
+    """Of a map or a spider its name, its queue unless it cannot be asked, and the harvest of a map."""
 
 _logger = logging.getLogger(__name__)
 
@@ -87,16 +91,17 @@ class Prometheus:
             raise NotConfigured
         return cls(crawl, address)
 
-    async def figures(self) -> tuple[str, Overview | None, Harvest | None]:
-        """Returns the map, the overview of its queue, and its harvest."""
-        crawler, harvest, overview = self._crawl.crawler, self._crawl.harvest, None
+    async def figures(self) -> _Figures:
+        """Returns the map, what is known of its queue, and its harvest."""
+        crawler, harvest, queue = self._crawl.crawler, self._crawl.harvest, None
         scheduler = scheduler_of(crawler)
         if scheduler is not None and scheduler.is_open:
             # The queue may close meanwhile.
             with suppress(QueueError, RuntimeError):
-                overview = await look(scheduler.queue, scheduler.segment, time.time())
+                counts = await scheduler.queue.counts(scheduler.segment, time.time())
+                queue = counts, await scheduler.queue.workers()
         assert crawler.spider is not None
-        return harvest.description.name if harvest else crawler.spider.name, overview, harvest
+        return harvest.description.name if harvest else crawler.spider.name, queue, harvest
 
     def _opened(self) -> None:
         # Who has installed the scheduler alone does not have it.
@@ -139,12 +144,11 @@ def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
     return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None
 
 
-def metrics_of(watched: Iterable[tuple[str, Overview | None, Harvest | None]]) -> CollectorRegistry:
+def metrics_of(watched: Iterable[_Figures]) -> CollectorRegistry:
     """Returns the metrics of these maps.
 
-    Each map has its name, its overview and its harvest. Without an overview the metrics only say that the
-    queue cannot be asked. Without a harvest there are none of this process. Every metric has the label `map`.
-    The registry is new each time, so that a worker that has gone leaves nothing behind.
+    Without a queue they only say that it cannot be asked. Without a harvest there are none of this process.
+    Every metric has the label `map`. The registry is new each time, so that a worker that has gone leaves nothing behind.
     """
     from prometheus_client import (  # noqa: PLC0415
         CollectorRegistry,
@@ -157,8 +161,8 @@ def metrics_of(watched: Iterable[tuple[str, Overview | None, Harvest | None]]) -
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     metrics: dict[str, Gauge | Counter] = {}
-    for map_name, overview, harvest in watched:
-        for kind, samples in ((Gauge, _of_queue(overview)), (Counter, _of_process(harvest))):
+    for map_name, queue, harvest in watched:
+        for kind, samples in ((Gauge, _of_queue(queue)), (Counter, _of_process(harvest))):
             for name, what, labels, number in samples:
                 if name not in metrics:
                     metrics[name] = kind(f"tileharvest_{name}", what, ("map", *labels), registry=registry)
@@ -168,11 +172,11 @@ def metrics_of(watched: Iterable[tuple[str, Overview | None, Harvest | None]]) -
     return registry
 
 
-def _of_queue(overview: Overview | None) -> Iterator[_Sample]:
-    yield "queue_up", "1 where the queue could be asked, 0 where not", {}, overview is not None
-    if overview is None:
+def _of_queue(queue: _Queue | None) -> Iterator[_Sample]:
+    yield "queue_up", "1 where the queue could be asked, 0 where not", {}, queue is not None
+    if queue is None:
         return
-    counts = overview.counts
+    counts, workers = queue
     for lane, count in counts.pending.items():
         yield "pending", "Requests that wait and are due", {"lane": lane}, count
     yield "delayed", "Requests that wait until they are due", {}, counts.delayed
@@ -180,8 +184,8 @@ def _of_queue(overview: Overview | None) -> Iterator[_Sample]:
     yield "failures", "Requests in the failure list", {}, counts.failed
     yield "done", "Requests finished in the newest segment", {}, counts.done
     yield "seen", "Different requests accepted in the newest segment", {}, counts.seen
-    if overview.workers is not None:
-        yield from _of_fleet(overview.workers)
+    if workers is not None:
+        yield from _of_fleet([one.as_plain() for one in workers])
 
 
 def _of_fleet(workers: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:

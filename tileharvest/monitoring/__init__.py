@@ -1,1 +1,1 @@
-"""The progress of a harvest, and the overview of a queue."""
+"""How far a harvest is."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import sha1
 from math import isfinite
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -185,6 +186,20 @@ class Worker(msgspec.Struct):
     """The leases that it holds."""
     looked_at: float = 0.0
     """When this was read."""
+
+    def as_plain(self) -> dict[str, Any]:
+        """Returns the worker for programs. The keys are stable."""
+        return {
+            "host": self.host,
+            "machine": self.machine,
+            "pid": self.pid,
+            "segment": self.segment,
+            "started": datetime.fromtimestamp(self.started, UTC).isoformat(timespec="seconds"),
+            # A worker may have been heard of after the look.
+            "heartbeat_age_seconds": round(max(0.0, self.looked_at - self.heartbeat), 3),
+            "finished": self.finished,
+            "leased": self.leased,
+        }
 
 
 def named(workers: Iterable[Worker]) -> str:

@@ -31,29 +31,31 @@ def world(tmp_path: Path) -> None:
 
 def test_an_area_is_added_listed_and_removed(tileharvest: Tileharvest, tmp_path: Path) -> None:
     assert (
-        tileharvest("areas", MAP).out
+        tileharvest("areas", MAP).stdout
         == f"map '{MAP}' has no area yet: tileharvest areas {MAP} add AREA X,Z X,Z\n"
     )
     added = tileharvest("areas", MAP, "add", "my base", "0,0", "31,31")
-    assert added.out == f"area 'my base' of map '{MAP}': 4 tiles of layer 'day', last changed on {SECOND}\n"
+    assert (
+        added.stdout == f"area 'my base' of map '{MAP}': 4 tiles of layer 'day', last changed on {SECOND}\n"
+    )
     tileharvest("areas", MAP, "add", "far off", "-1000,-1000", "-990.5,-980", "--layer", "day")
     keys = ("name", "corners", "tiles", "days", "last_change", "fault")
-    rows = json.loads(tileharvest("areas", "--json", MAP).out)
+    rows = json.loads(tileharvest("areas", "--json", MAP).stdout)
     assert [tuple(row[key] for key in keys) for row in rows] == [
         ("my base", [[0, 0], [31, 31]], 4, 2, str(SECOND), None),
         ("far off", [[-1000, -1000], [-990.5, -980]], 4, 0, None, None),
     ]
-    listed = tileharvest("areas", MAP).out.splitlines()
+    listed = tileharvest("areas", MAP).stdout.splitlines()
     assert " ".join(listed[0].split()) == "area layer corners tiles days with a change last change"
     assert listed[3].split() == ["far", "off", "day", "-1000,-1000", "-990.5,-980", "4", "0"]
     removed = tileharvest("areas", MAP, "remove", "my base")
-    assert removed.out == f"area 'my base' of map '{MAP}' is removed; the history keeps all of it\n"
-    assert [area["name"] for area in json.loads(tileharvest("areas", MAP, "--json").out)] == ["far off"]
+    assert removed.stdout == f"area 'my base' of map '{MAP}' is removed; the history keeps all of it\n"
+    assert [area["name"] for area in json.loads(tileharvest("areas", MAP, "--json").stdout)] == ["far off"]
     file = tmp_path / "data" / "areas.toml"
     old = f'[[{MAP}]]\nname = "old"\nlayer = "cave"\ncorners = [[0, 0], [31, 31]]\n'
     file.write_text(f"{file.read_text()}{old}")
     said = f"warning: area 'old' of map '{MAP}' shows no change: map '{MAP}' has no layer"
-    assert tileharvest("areas", MAP).err.startswith(said)
+    assert tileharvest("areas", MAP).stderr.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,6 @@ def test_what_cannot_be_is_one_line_and_changes_nothing(
     tileharvest: Tileharvest, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     done = tileharvest("areas", MAP, *arguments)
-    assert done.status == 2
-    assert said in done.err
+    assert done.returncode == 2
+    assert said in done.stderr
     assert not (tmp_path / "data" / "areas.toml").exists()

@@ -1,22 +1,32 @@
 """The command line: which words and options there are, and what is said to those that are not."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.utils.misc import walk_modules_iter
+from scrapy.utils.project import get_project_settings
 
 from tests.commands.conftest import Tileharvest
 from tests.viewer.building import BLUE, FIRST, RED, World, picture
 from tileharvest.tiles.grid import Tile
 
+COMMANDS = {
+    module.__name__.rpartition(".")[2]: module.Command
+    for module in walk_modules_iter("tileharvest.commands")
+    if hasattr(module, "Command") and hasattr(module.Command, "examples")
+}
+
 
 def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
     done = tileharvest()
-    assert done.status == 0
-    assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.out
-    assert "\\n" not in done.out
+    assert done.returncode == 0
+    assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.stdout
+    assert "\\n" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -81,8 +91,8 @@ def test_what_cannot_be_is_one_line_before_anything_is_touched(
 ) -> None:
     (tmp_path / "maps.toml").write_text('[small]\nurl = "http://h/"\n')
     done = tileharvest(*words)
-    assert (done.status, done.out) == (2, "")
-    (line,) = done.err.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
     assert said in line
     assert not (tmp_path / "data").exists()
@@ -108,18 +118,37 @@ def test_a_mistake_in_maps_toml_is_one_line_that_names_the_file(
     if text is not None:
         (tmp_path / "maps.toml").write_text(text)
     done = tileharvest("harvest", "small")
-    (line,) = done.err.splitlines()
-    assert done.status == 2
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2
     assert said in line
     assert str(tmp_path / "maps.toml") in line
     assert not (tmp_path / "data").exists()
 
 
+@pytest.mark.parametrize("word", COMMANDS)
+def test_help_has_two_examples_that_can_be_typed_and_scrapys_options_last(word: str) -> None:
+    command = COMMANDS[word]()
+    command.settings = get_project_settings()
+    parser = ScrapyArgumentParser(conflict_handler="resolve")
+    command.add_options(parser)
+    shown = parser.format_help()
+    assert shown.startswith(f"usage: tileharvest {word} [options]")
+    own, _, scrapys = shown.partition("\nScrapy's options:\n")
+    assert "--logfile" not in own
+    assert all(f"{option} " in scrapys for option in ("--logfile", "-s"))
+    assert len(command.examples) == 2
+    for example in command.examples:
+        assert f"  tileharvest {word} {example}".rstrip() in own
+        opts, args = parser.parse_known_args(shlex.split(example))
+        command._refuse_unknown_options(args)
+        command._read(args, opts)
+
+
 @pytest.mark.parametrize("words", [["version"], ["--version"], ["version", "-v"]])
 def test_the_version_is_that_of_tileharvest(tileharvest: Tileharvest, words: list[str]) -> None:
     done = tileharvest(*words)
-    assert done.status == 0
-    assert done.out.startswith("TileHarvest 0.1.0\nScrapy ")
+    assert done.returncode == 0
+    assert done.stdout.startswith("TileHarvest 0.1.0\nScrapy ")
 
 
 def test_several_harvests_a_day_are_said_to_keep_one_version(
@@ -128,7 +157,7 @@ def test_several_harvests_a_day_are_said_to_keep_one_version(
     (tmp_path / "maps.toml").write_text(
         '[often]\nurl = "http://h/"\nevery = "6h"\n[daily]\nurl = "http://h/"\nevery = "1d"\n'
     )
-    (line,) = [line for line in tileharvest("maps").out.splitlines() if "one version a day" in line]
+    (line,) = [line for line in tileharvest("maps").stdout.splitlines() if "one version a day" in line]
     assert line.startswith('often: every = "6h" harvests it several times a day')
 
 
@@ -139,9 +168,9 @@ def test_images_that_were_replaced_on_their_day_are_not_said_to_be_left_by_a_kil
     for body in (picture(RED), picture(BLUE)):
         world.harvest(FIRST, {Tile(0, 1, 1): body}, finished=False)
     done = tileharvest("check-store")
-    assert done.status == 0
-    assert "1 image that no version names" in done.out
-    assert "a second harvest of the same day leaves those that it has replaced" in done.out
+    assert done.returncode == 0
+    assert "1 image that no version names" in done.stdout
+    assert "a second harvest of the same day leaves those that it has replaced" in done.stdout
 
 
 def test_a_viewer_without_any_map_says_how_to_add_one(
@@ -149,7 +178,7 @@ def test_a_viewer_without_any_map_says_how_to_add_one(
 ) -> None:
     monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
     done = tileharvest("serve", "--host", "192.0.2.1")
-    assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.err
+    assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["harvest", "--help"], ["maps"]])

@@ -1,23 +1,16 @@
-"""`scrapy harvest` and `scrapy crawl`: how they end, and what goes to stdout and what to stderr."""
+"""How `scrapy harvest` and `scrapy crawl` end, what they write where, and what a dry run leaves."""
 
 import json
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, drawn, visit
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.servers.nginx import Nginx
-
-
-@pytest.fixture
-def nobody() -> Iterator[str]:
-    """An address at which nobody answers: its port is taken, and not listened to."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}/"
 
 
 def test_done_with_data_on_stdout_and_the_log_on_stderr(project: Project, small_map: Rendering) -> None:
@@ -29,45 +22,61 @@ def test_done_with_data_on_stdout_and_the_log_on_stderr(project: Project, small_
     assert "Spider closed (finished)" in done.stderr
 
 
-def test_the_outcomes_in_words_and_in_codes(project: Project, small_map: Rendering) -> None:
-    done = project.scrapy("harvest", SMALL, "--day", SMALL_DAY, "--verbose")
-    new, empty = len(small_map.paths()), len(small_map.missing())
-    assert f": done; {new} new, {empty} empty; " in done.stdout
-    assert done.stdout.splitlines()[1] == f"  in codes: 404 {empty}, add {new}"
-    assert done.stderr == ""
+def test_the_outcomes_in_words_and_in_codes(stage: Stage) -> None:
+    done = stage.project.scrapy("harvest", "small", "--day", FIRST_DAY, "--verbose")
+    line, codes = done.stdout.splitlines()
+    assert line.startswith(f"small, {FIRST_DAY}: done; 20 new; 22 requests, ")
+    assert (codes, done.stderr) == ("  in codes: add 20", "")
 
 
-@pytest.mark.parametrize(
-    ("spider", "told"),
-    [
-        ("mistaken", "the crawl stopped (ZeroDivisionError('a mistake'))"),
-        ("overviewer", "the crawl stopped (ZeroDivisionError('a mistake'))"),
-    ],
-)
-def test_a_mistake_in_a_spider_ends_the_crawl_and_is_told(
-    spider: str, told: str, project: Project, small_map: Rendering
-) -> None:
+@pytest.mark.parametrize("spider", ["mistaken", "overviewer"])
+def test_a_mistake_in_a_spider_ends_the_crawl_and_is_said(spider: str, stage: Stage) -> None:
     modules = ("-s", "SPIDER_MODULES=tests.end_to_end.mistaken_spider")
-    done = project.scrapy("crawl", spider, "-a", f"map={SMALL}", *modules, check=False)
+    done = stage.project.scrapy("crawl", spider, "-a", "map=small", *modules, check=False)
     assert done.returncode == 1
-    assert told in done.stderr
+    assert "the crawl stopped (ZeroDivisionError('a mistake'))" in done.stderr
     assert "Spider closed (error)" in done.stderr
 
 
 def test_a_crawl_ends_with_the_status_of_a_harvest(
-    project: Project, small_map: Rendering, nobody: str, nginx: Callable[..., Nginx]
+    project: Project, small_map: Rendering, nginx: Callable[..., Nginx]
 ) -> None:
     """Each run goes on with what the one before it has left."""
     failing = min(small_map.paths(), key=len)
     refusing = f"location = /{LAYER}{failing}.png {{ return 403; }}"
     project.add_map("partly", nginx(small_map.folder, server=refusing).url)
-    project.add_map("away", nobody)
 
     def status(name: str, *more: str) -> int:
-        command = ("crawl", "overviewer", "-a", f"map={name}", "-a", f"day={SMALL_DAY}", *more)
-        return project.scrapy(*command, check=False).returncode
+        return project.crawl(name, SMALL_DAY, *more, check=False).returncode
 
     assert status(SMALL, "-s", 'BUDGET={"requests": 5}') == 4
     assert [status(SMALL), status(SMALL)] == [0, 0]
     assert status("partly") == 3
-    assert status("away", "-s", "RETRY_TIMES=0") == 5
+    with socket.socket() as taken:
+        # A port that nobody listens to.
+        taken.bind(("127.0.0.1", 0))
+        project.add_map("away", f"http://127.0.0.1:{taken.getsockname()[1]}/")
+        assert status("away", "-s", "RETRY_TIMES=0") == 5
+
+
+def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(stage: Stage) -> None:
+    dry = visit(stage.project, FIRST_DAY, "-a", "dry=1")
+    assert (dry.status, dry.counts, stage.project.data.exists()) == (0, {"add": 20}, False)
+    visit(stage.project, FIRST_DAY)
+    stage.files.write("00", drawn("changed"))
+    before = stage.project.kept()
+    assert visit(stage.project, SECOND_DAY, "-a", "dry=1").counts == {"ign": 19, "upd": 1}
+    assert stage.project.kept() == before
+
+
+def test_a_dry_run_counts_against_the_days_budget(stage: Stage) -> None:
+    """A first harvest of the small site needs 22 requests, a dry one too."""
+    stage.project.maps_file.unlink()
+    stage.project.add_map("small", f"{stage.site.url}/", daily_budget={"requests": 30})
+    dry = visit(stage.project, FIRST_DAY, "-a", "dry=1")
+    assert (dry.status, len(stage.site.received)) == (0, 22)
+    assert visit(stage.project, FIRST_DAY).status == 4
+    assert len(stage.site.received) == 30
+    third = visit(stage.project, FIRST_DAY, "-a", "dry=1")
+    assert (third.status, len(stage.site.received)) == (4, 30)
+    assert "has spent its daily budget" in third.said

@@ -1,18 +1,22 @@
-"""Many maps in one process: side by side, killed, beside hostile ones, and with few open files."""
+"""Many maps in one process: when they are due, side by side, killed, and beside hostile ones."""
 
-from collections import Counter, defaultdict
+import json
+import signal
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from sqlite3 import OperationalError
 from typing import Any, Final
+from urllib.request import urlopen
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, publish
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, address, publish
+from tests.end_to_end.forking import Forked
 from tests.end_to_end.project import Project, answered, await_condition
-from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.misbehaving import misbehaving
 from tests.servers.nginx import Nginx
@@ -37,44 +41,84 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
         yield server
 
 
-def add_maps(project: Project, server: Nginx, number: int, **keys: Any) -> None:
+def add_maps(project: Project, server: Nginx, number: int, **keys: Any) -> set[str]:
     for one in range(number):
         project.add_map(f"map-{one}", f"http://127.0.2.{one + 1}:{server.port}/", **keys)
+    return {f"map-{one}" for one in range(number)}
 
 
-def histories(project: Project) -> dict[str, Counter[tuple[Any, ...]]]:
-    """By map: all that is recorded of its tiles, without numbers and times of the harvest."""
-    found: defaultdict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)
-    for name, *row in project.query(
-        RESULTS + "SELECT maps.name, layers.name, tiles.zoom, tiles.x, tiles.y, outcome, day, sha1, etag"
-        " FROM results AS tiles JOIN layers ON layers.id = tiles.layer JOIN maps ON maps.id = layers.map"
-        " LEFT JOIN versions ON versions.layer = tiles.layer AND versions.zoom = tiles.zoom"
-        " AND versions.x = tiles.x AND versions.y = tiles.y"
-    ):
-        found[name][tuple(row)] += 1
-    return dict(found)
-
-
-def finished(project: Project) -> set[str]:
-    """The maps whose harvest is complete."""
+def finished(project: Project) -> list[str]:
+    """The maps whose harvest is complete, in order."""
     # At first there is no file, and then one without tables.
     with suppress(OperationalError):
         rows = project.query(
-            "SELECT name FROM maps JOIN harvests ON harvests.map = maps.id WHERE reason = 'finished'"
+            "SELECT maps.name FROM maps JOIN harvests ON harvests.map = maps.id"
+            " WHERE reason = 'finished' ORDER BY ended"
         )
-        return {name for (name,) in rows}
-    return set()
+        return [name for (name,) in rows]
+    return []
 
 
-@pytest.fixture(scope="module")
-def undisturbed(server: Nginx, tmp_path_factory: pytest.TempPathFactory) -> Counter[tuple[Any, ...]]:
-    """The history of one map that is harvested alone."""
-    project = Project(tmp_path_factory.mktemp("undisturbed"))
-    add_maps(project, server, 1)
-    project.scrapy(*HARVEST)
-    (history,) = histories(project).values()
-    assert len(history) == len(PATHS)
-    return history
+def kept(project: Project) -> dict[str, list[str]]:
+    """By map: the images of all versions."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, image in project.query(
+        "SELECT maps.name, sha1 FROM versions JOIN layers ON layers.id = versions.layer"
+        " JOIN maps ON maps.id = layers.map ORDER BY sha1"
+    ):
+        found[name].append(image)
+    return dict(found)
+
+
+def said(process: Forked, word: str) -> str:
+    """The next line on stderr that has the word."""
+    while word not in (line := process.stderr.readline()):
+        assert line, "it has ended"
+    return line
+
+
+def test_maps_are_harvested_when_they_are_due_and_shown_while_the_file_changes(stage: Stage) -> None:
+    project = stage.project
+    with project.running("run", "--serve", "--port", "0") as process:
+        address = process.stdout.readline().split()[4]
+        line = said(process, "nothing is due")
+        (shown,) = json.loads(project.scrapy("maps", "--json").stdout)
+        project.add_map("second", f"{stage.site.url}/")
+        project.add_map("idle", f"{stage.site.url}/", enabled=False)
+        assert await_condition(lambda: finished(project) == ["small", "second"], process)
+        said(process, "nothing is due")
+        right = project.maps_file.read_text().replace("enabled = false", "enabled = true")
+        project.maps_file.write_text(right.replace("enabled = true", "enabled = 1"))
+        assert "map 'idle': key 'enabled'" in said(process, "error: ")
+        project.maps_file.write_text(right)
+        assert await_condition(lambda: finished(project) == ["small", "second", "idle"], process)
+        said(process, "nothing is due")
+        with urlopen(f"{address}api/v1/maps") as answer:
+            assert "second" in answer.read().decode()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=240)
+    due = datetime.fromisoformat(shown["due"])
+    assert line == f"nothing is due; next is map 'small' at {due:%Y-%m-%d %H:%M} UTC\n"
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    assert today < due < today + timedelta(days=2)
+    assert process.returncode == 0
+    assert output.startswith("small, ")
+    assert output.count(": done; 20 new; ") == 3
+
+
+def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) -> None:
+    stage.site.rules[address("3")] = rules.hang()
+    with stage.project.running("run") as process:
+        assert await_condition(lambda: address("3") in (one.path for one in stage.site.received), process)
+        process.send_signal(signal.SIGTERM)
+        said(process, "stopping")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=240)
+    assert (process.returncode, errors) == (0, "left at once, and going on at the next start: small\n")
+    stage.site.rules.clear()
+    with stage.project.running("run") as process:
+        said(process, "nothing is due")
+    assert len(stage.project.versions()) == len(PATHS)
 
 
 def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_worst(
@@ -93,7 +137,7 @@ def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_w
 
 
 def test_a_process_that_is_killed_again_and_again_loses_nothing_of_any_map(
-    project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]], kills: int
+    project: Project, server: Nginx, tmp_path: Path, kills: int
 ) -> None:
     # A request that each killed process had leased is offered once more.
     harvest = (*HARVEST, "-s", f"MAX_ATTEMPTS={kills + 1}")
@@ -109,24 +153,23 @@ def test_a_process_that_is_killed_again_and_again_loses_nothing_of_any_map(
             process.kill()
     assert len(finished(project)) < MAPS
     project.maps_file.unlink()
-    add_maps(project, server, MAPS)
+    names = add_maps(project, server, MAPS)
     project.scrapy(*harvest)
-    assert histories(project) == {f"map-{one}": undisturbed for one in range(MAPS)}
+    assert set(finished(project)) == names
+    site = publish(tmp_path / "same")
+    assert kept(project) == dict.fromkeys(names, sorted(map(site.sha1, PATHS)))
 
 
-def test_hostile_maps_hold_up_no_other_one(
-    project: Project, server: Nginx, undisturbed: Counter[tuple[Any, ...]], tmp_path: Path
-) -> None:
+def test_hostile_maps_hold_up_no_other_one(project: Project, server: Nginx, tmp_path: Path) -> None:
     """They come first, and take all places."""
     with ExitStack() as sites:
         for name, rule in HOSTILE.items():
             site = sites.enter_context(misbehaving(publish(tmp_path / name).folder))
             site.rule_for_all = tiles_only(rule)
             project.add_map(name, f"{site.url}/")
-        add_maps(project, server, MAPS - len(HOSTILE))
-        others = {f"map-{one}" for one in range(MAPS - len(HOSTILE))}
+        others = add_maps(project, server, MAPS - len(HOSTILE))
         with project.running(*HARVEST, "--at-once", str(len(HOSTILE)), "-s", "HOST_DOWN_AFTER=2") as process:
-            assert await_condition(lambda: finished(project) >= others, process)
+            assert await_condition(lambda: others <= set(finished(project)), process)
             process.kill()
-    found = histories(project)
-    assert {name: found[name] for name in others} == dict.fromkeys(others, undisturbed)
+    found = kept(project)
+    assert {len(found[name]) for name in others} == {len(PATHS)}

@@ -1,21 +1,18 @@
-"""How far a harvest is, told alike everywhere: on a terminal, in lines, by `scrapy queue`, and by the
-viewer's API."""
+"""How far a harvest is, alike everywhere: on a terminal, in the queue, in the viewer, and for Prometheus."""
 
 import json
+import signal
+import socket
 import sys
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
+from urllib.request import urlopen
 
-from tests.end_to_end.bad_input.small_site import (
-    FIRST_DAY,
-    SECOND_DAY,
-    Stage,
-    address,
-    staged,
-    visit,
-)
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, Stage, address, visit
 from tests.end_to_end.forking import ROOT
-from tests.end_to_end.project import await_condition
+from tests.end_to_end.project import await_condition, stop
 from tests.history.outcomes import RESULTS
 from tests.servers import rules
 from tests.servers.tmux import terminal
@@ -26,6 +23,10 @@ HELD: Final = "3"
 """A tile that is not answered, so that the harvest cannot go below it, or to its end."""
 DONE: Final = 15
 """All tiles but that and those below it."""
+ALL_OF_IT: Final = 2 + len(PATHS)
+"""Requests of a first harvest: robots.txt, the configuration, then a GET for each tile."""
+BLOCKS: Final = 8
+"""Their blocks: each tile of the first level is one, and so are the four tiles below it."""
 
 
 def killed_half_way(stage: Stage) -> None:
@@ -42,46 +43,81 @@ def killed_half_way(stage: Stage) -> None:
     stage.site.rules.clear()
 
 
-def told_by_queue(stage: Stage) -> dict[str, Any]:
-    told = json.loads(stage.project.scrapy("queue", "small", "--json").stdout)
-    return dict(told["harvest"])
-
-
-def told_by_viewer(stage: Stage) -> tuple[dict[str, Any], dict[str, Any]]:
-    """How far the harvest is, and its entry among all."""
+def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_there(
+    stage: Stage, tmp_path: Path
+) -> None:
+    killed_half_way(stage)
+    queue = json.loads(stage.project.scrapy("queue", "small", "--json").stdout)["harvest"]
+    assert (queue["tiles_done"], queue["tiles_expected"], queue["failures"]) == (DONE, 20, 1)
+    assert (queue["counts"], queue["state"]) == ({"ign": DONE - 1, "fail": 1}, "interrupted")
     with serving(cast("World", stage.project)) as client:
         answer = client.get("/api/v1/maps/small/harvests").json
-    return answer["running"], answer["harvests"][0]
+    running, entry = answer["running"], answer["harvests"][0]
+    for name in ("tiles_done", "tiles_expected", "failures", "seconds_left", "requests_per_second"):
+        assert running[name] == queue[name]
+    for name in ("day", "counts", "requests", "received_bytes", "seconds_worked"):
+        assert entry[name] == queue[name]
+
+    stage.project.scrapy("pause", "small")
+    program = [sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}"]
+    with terminal(tmp_path, program, environment=stage.project.environment, workplace=ROOT) as shown:
+        screen = shown.await_screen(lambda lines: "15/20" in "".join(lines) and "paused" in lines[-2])
+        # The log's line stands above what moves, whole.
+        assert screen[0].startswith("WARNING: map 'small' is paused since")
+        assert screen[-2].startswith("small ")
+        assert screen[-2].rstrip().endswith(" 15/20 tiles  paused")
+        cost = f"{queue['requests']} requests, {queue['received_bytes']} B"
+        assert screen[-1].rstrip() == f"14 unchanged, 1 failed; {cost}"
+        assert all(len(line) <= 80 for line in screen)
+
+        stage.project.scrapy("resume", "small")
+        screen = shown.last_screen()
+    # What has moved is gone, and the report is in its place.
+    assert not any("15/20" in line or "━╸" in line for line in screen)
+    # The kill may have come before the queue knew that the tile had failed: then it was asked again.
+    assert any(": done; 20 unchanged; " in line or "19 unchanged, 1 failed; " in line for line in screen)
+    assert stage.project.scrapy("queue", "small").stdout.startswith("no harvest is running\n\n")
 
 
-def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_there(tmp_path: Path) -> None:
-    with staged(tmp_path) as stage:
-        killed_half_way(stage)
-        queue = told_by_queue(stage)
-        assert (queue["tiles_done"], queue["tiles_expected"], queue["failures"]) == (DONE, 20, 1)
-        assert (queue["counts"], queue["state"]) == ({"ign": DONE - 1, "fail": 1}, "interrupted")
-        running, entry = told_by_viewer(stage)
-        for name in ("tiles_done", "tiles_expected", "failures", "seconds_left", "requests_per_second"):
-            assert running[name] == queue[name]
-        for name in ("day", "counts", "requests", "received_bytes", "seconds_worked"):
-            assert entry[name] == queue[name]
+def numbers(port: int) -> dict[str, float]:
+    """The values of all maps and lanes together, by name; of the tiles by outcome."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=240) as answer:
+        text = answer.read().decode()
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            assert sample.labels["map"] == "small"
+            name = sample.labels.get("outcome", sample.name.removeprefix("tileharvest_"))
+            found[name] = found.get(name, 0) + sample.value
+    return found
 
-        stage.project.scrapy("pause", "small")
-        program = [sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}"]
-        with terminal(tmp_path, program, environment=stage.project.environment, workplace=ROOT) as shown:
-            screen = shown.await_screen(lambda lines: "15/20" in "".join(lines) and "paused" in lines[-2])
-            # The log's line stands above what moves, whole.
-            assert screen[0].startswith("WARNING: map 'small' is paused since")
-            assert screen[-2].startswith("small ")
-            assert screen[-2].rstrip().endswith(" 15/20 tiles  paused")
-            cost = f"{queue['requests']} requests, {queue['received_bytes']} B"
-            assert screen[-1].rstrip() == f"14 unchanged, 1 failed; {cost}"
-            assert all(len(line) <= 80 for line in screen)
 
-            stage.project.scrapy("resume", "small")
-            screen = shown.last_screen()
-        # What has moved is gone, and the report is in its place.
-        assert not any("15/20" in line or "━╸" in line for line in screen)
-        # The kill may have come before the queue knew that the tile had failed: then it was asked again.
-        assert any(": done; 20 unchanged; " in line or "19 unchanged, 1 failed; " in line for line in screen)
-        assert stage.project.scrapy("queue", "small").stdout.startswith("no harvest is running\n\n")
+def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(stage: Stage) -> None:
+    stage.project.add_map("other", f"{stage.site.url}/")
+    # What a site without one answers is the server's own affair.
+    (stage.files.folder / "robots.txt").touch()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    watched = ("-a", f"day={FIRST_DAY}", "-s", f"PROMETHEUS_PORT={port}")
+    with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", "stay=1", *watched) as process:
+        assert await_condition(lambda: len(stage.site.received) >= ALL_OF_IT, process)
+        log = stage.project.scrapy("crawl", "overviewer", "-a", "map=other", *watched).stderr
+        assert f"port {port} of 127.0.0.1 is not served to Prometheus: it is in use" in log
+        assert "Spider closed (finished)" in log
+        assert await_condition(lambda: numbers(port)["done"] == BLOCKS, process)
+        found = numbers(port)
+        _, log = stop(process, signal.SIGTERM)
+    assert f"http://127.0.0.1:{port}/metrics" in log
+    assert "Traceback" not in log
+    images = sum(stage.files.file(path).stat().st_size for path in PATHS)
+    expected = {
+        "queue_up": 1,
+        "requests_total": ALL_OF_IT,
+        "add": len(PATHS),
+        "fail": 0,
+        "stored_bytes_total": images,
+        "received_bytes_total": images + (stage.files.folder / "overviewerConfig.js").stat().st_size,
+        **dict.fromkeys(("pending", "delayed", "leased", "failures"), 0),
+        **dict.fromkeys(("seen", "done"), BLOCKS),
+    }
+    assert {name: found[name] for name in expected} == expected

@@ -1,7 +1,9 @@
-"""The commands that look into a map's queue and put something into it, while a harvest runs and after."""
+"""The commands that look into a queue, put something into it, and list the workers of a shared one."""
 
 import json
-from collections.abc import Iterator
+import os
+import socket
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +23,10 @@ from tests.end_to_end.bad_input.small_site import (
     versions,
     visit,
 )
-from tests.end_to_end.project import await_condition
+from tests.end_to_end.project import Project, await_condition
+from tests.queue.driven import DAY, Driven, entry
 from tests.servers import rules
+from tests.servers.redis import RedisServer, queue_on
 
 LAST: Final = "33"
 """A tile that a walk asks among the last."""
@@ -52,13 +56,16 @@ def describe(stage: Stage, **keys: Any) -> None:
     stage.project.add_map("small", f"{stage.site.url}/", **keys)
 
 
+def told(project: Project, *command: str) -> Any:
+    return json.loads(project.scrapy(*command, "--json").stdout)
+
+
 def queue(stage: Stage) -> dict[str, int]:
-    """The counts; that of a local queue nothing else is known is seen to in passing."""
-    told = dict(json.loads(stage.project.scrapy("queue", "small", "--json").stdout))
-    besides = {name: told.pop(name) for name in ("workers", "paused", "rate")}
-    assert set(besides.values()) == {None}
-    del told["harvest"]
-    return told
+    """The counts. Nothing else is known of a local queue."""
+    counts = dict(told(stage.project, "queue", "small"))
+    del counts["harvest"]
+    assert {counts.pop(name) for name in ("workers", "paused", "rate")} == {None}
+    return counts
 
 
 def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage) -> None:
@@ -125,3 +132,55 @@ def test_a_pushed_tile_that_the_map_has_not_is_one_error_and_the_harvest_goes_on
     assert (done.status, done.counts) == (0, {"add": 20})
     assert len(done.said.splitlines()) == 2
     assert len(stage.site.received) == ALL_OF_IT
+
+
+@pytest.fixture
+def fleet(project: Project, redis: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """A project whose maps wait in Redis. Nothing is ever asked of their sites."""
+    monkeypatch.setenv("REDIS_URL", redis.url)
+    for name in ("small", "other", "asleep"):
+        project.add_map(name, "http://map.example.net/")
+    return project
+
+
+@pytest.fixture
+def join(redis: RedisServer) -> Iterator[Callable[[str], Driven]]:
+    """A worker of a map, in this process."""
+    workers: list[Driven] = []
+
+    def joined(name: str) -> Driven:
+        workers.append(Driven(lambda: queue_on(redis, name, server_clock=True, max_attempts=5)))
+        return workers[-1].open()
+
+    yield joined
+    for worker in workers:
+        worker.__exit__()
+
+
+def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str], Driven]) -> None:
+    worker = join("small")
+    worker.tell(entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9))
+    worker.lease(1)
+    worker.run(worker.queue.beat(0.0))
+    found = told(fleet, "queue", "small")
+    (one,) = found.pop("workers")
+    assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)
+    assert one["leased"] == 1
+    assert {found.pop("paused"), found.pop("rate"), found.pop("harvest")} == {None}
+    counts = {"pending/plus": 0, "pending/normal": 1, "pending/minus": 1, "delayed": 1, "leased": 1}
+    assert found == counts | {"failed": 0, "done": 0, "seen": 4, "left": 4}
+    table = fleet.scrapy("queue", "small").stdout.splitlines()
+    assert ["pending/minus", "1"] in [line.split() for line in table]
+    assert table[-1].split()[:2] == [socket.gethostname(), str(os.getpid())]
+
+
+def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
+    fleet: Project, join: Callable[[str], Driven]
+) -> None:
+    for name in ("tileharvest:pages", "other"):
+        join(name)
+    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
+    (only,) = told(fleet, "workers", "pages", *modules)
+    assert only["spider"] == "pages"
+    found = told(fleet, "workers", *modules)
+    assert [(one.get("map"), one.get("spider")) for one in found] == [("other", None), (None, "pages")]

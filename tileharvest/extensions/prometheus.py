@@ -148,7 +148,8 @@ def metrics_of(watched: Iterable[_Figures]) -> CollectorRegistry:
     """Returns the metrics of these maps.
 
     Without a queue they only say that it cannot be asked. Without a harvest there are none of this process.
-    Every metric has the label `map`. The registry is new each time, so that a worker that has gone leaves nothing behind.
+    Every metric has the label `map`. The registry is new each time, so that a worker that has gone leaves
+    nothing behind.
     """
     from prometheus_client import (  # noqa: PLC0415
         CollectorRegistry,

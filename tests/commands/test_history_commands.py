@@ -1,5 +1,6 @@
-"""What exporting commands refuse, and how commands count what they did."""
+"""What commands show of a history, what those that export refuse, and how they count what they did."""
 
+import json
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 
 from tests.commands.conftest import Tileharvest
 from tests.export.island import noise
-from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World
+from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, THIRD, URL, World
 from tileharvest.commands import publish
 from tileharvest.export.published_folder import Published
 from tileharvest.tiles.grid import Tile
@@ -29,8 +30,48 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def named(tmp_path: Path) -> list[str]:
-    return sorted(path.name for path in tmp_path.iterdir() if path.is_file())
+def test_maps_are_shown_as_json_and_as_a_table(tileharvest: Tileharvest, world: World) -> None:
+    world.describe(note="the ants' own")
+    with world.maps_file.open("a") as file:
+        file.write(f'[asleep]\nurl = "{URL}asleep/"\nenabled = false\n')
+    done = tileharvest("maps", "--json")
+    known, asleep = json.loads(done.stdout)
+    # It depends on the present time.
+    assert known.pop("due").endswith("+00:00")
+    walk = "no full harvest is finished so far"
+    nothing = {"enabled": False, "note": "", "due_because": None, "last_harvest": None, "walk_reasons": {}}
+    nothing |= {"walk": "full", "paused": None, "tiles": 0, "versions": 0, "bytes": 0}
+    assert asleep == nothing | {"map": "asleep", "url": f"{URL}asleep/", "due": None}
+    assert known == nothing | {
+        "map": MAP,
+        "url": URL,
+        "enabled": True,
+        "note": "the ants' own",
+        "due_because": "once a segment",
+        "last_harvest": {"day": str(THIRD), "reason": "finished"},
+        "walk_reasons": {DAY_LAYER: walk, NIGHT_LAYER: walk},
+        "tiles": 2,
+        "versions": 3,
+        "bytes": sum(len(noise(number)) for number in (1, 2, 3)),
+    }
+    assert done.stderr == ""
+    _, _, first, second, why = tileharvest("maps", "--why").stdout.splitlines()
+    assert first.split()[:5] == [MAP, str(THIRD), "finished", "full", "2"]
+    assert first.endswith("the ants' own")
+    assert second.startswith("asleep (not enabled)")
+    assert why == f"{MAP}: the next walk is full: {walk}"
+
+
+def test_a_history_as_json_has_every_version_once(tileharvest: Tileharvest, world: World) -> None:
+    shown = json.loads(tileharvest("history", MAP, "--json").stdout)
+    assert [(one["tile"], one["day"], f"{one['sha1']}.{one['extension']}") for one in shown] == sorted(
+        (
+            (str(tile), str(one.day), one.image)
+            for tile in (Tile(0, 1, 1), FAR)
+            for one in world.versions(tile)
+        ),
+        key=lambda row: row[1],
+    )
 
 
 @pytest.mark.parametrize(
@@ -52,9 +93,9 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
     tmp_path: Path, tileharvest: Tileharvest, words: list[str], status: int, said: str
 ) -> None:
     done = tileharvest(*words)
-    assert (done.status, done.out) == (status, "")
-    assert said in done.err.splitlines()[-1]
-    assert named(tmp_path) == []
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr.splitlines()[-1]
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == []
 
 
 def test_numbers_have_their_nouns() -> None:

@@ -8,7 +8,6 @@ import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -54,32 +53,19 @@ def test_compose_asks_for_each_password_and_publishes_to_this_computer_alone() -
     assert {"appendonly yes", "maxmemory-policy noeviction", "requirepass ${REDIS_PASSWORD}"} <= lines
 
 
-class Started(NamedTuple):
-    pid: int
-    status: int
-    out: str
-    err: str
-
-
-def start(folder: Path, *words: str, lines: str, **environment: str) -> Started:
+def start(folder: Path, *words: str, lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs `container/start` with a `tileharvest` of these shell lines."""
     program = folder / "tileharvest"
     program.write_text(f"#!/bin/sh\n{lines}\n", encoding="utf-8")
     program.chmod(0o755)
-    with subprocess.Popen(
-        [ROOT / "container" / "start", *words],
-        env={"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        out, err = process.communicate(timeout=240)
-    return Started(process.pid, process.returncode, out.strip(), err.strip())
+    path = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    command = [ROOT / "container" / "start", *words]
+    return subprocess.run(command, env=path | environment, capture_output=True, text=True, check=False)
 
 
 def test_the_command_takes_the_place_of_the_shell_and_gets_every_word_as_it_is(tmp_path: Path) -> None:
-    done = start(tmp_path, "run", "--at-once", "4", "a b", lines='echo "$$ $# $@"; exit 3')
-    assert (done.status, done.out) == (3, f"{done.pid} 4 run --at-once 4 a b")
+    done = start(tmp_path, "run", "--at-once", "4", "a b", lines='echo "$PPID $# $@"; exit 3')
+    assert (done.returncode, done.stdout) == (3, f"{os.getpid()} 4 run --at-once 4 a b\n")
 
 
 @pytest.mark.parametrize(
@@ -93,14 +79,14 @@ def test_the_command_takes_the_place_of_the_shell_and_gets_every_word_as_it_is(t
 def test_the_viewer_listens_outside_of_its_container_unless_told_otherwise(
     tmp_path: Path, words: list[str], became: str
 ) -> None:
-    assert start(tmp_path, *words, lines='echo "$@"').out == became
+    assert start(tmp_path, *words, lines='echo "$@"').stdout == f"{became}\n"
 
 
 @pytest.mark.parametrize("environment", [{"SCRAPYD_USERNAME": "boss"}, {"SCRAPYD_PASSWORD": "c0ffee"}])
 def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dict[str, str]) -> None:
     done = start(tmp_path, "scrapyd", lines="", **environment)
     said = "error: scrapyd runs what it is asked to; set SCRAPYD_USERNAME and SCRAPYD_PASSWORD first"
-    assert (done.status, done.err) == (2, said)
+    assert (done.returncode, done.stderr) == (2, f"{said}\n")
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,35 @@
-"""The recipes of docs/recipes.md, as they are written there."""
+"""The recipes of docs/recipes.md and the nights of `examples/github-actions`, as they are written there.
+
+Git and nginx of this computer take the place of GitHub's.
+"""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Final
+from urllib.request import urlopen
 
+import pytest
 from scrapy.settings import Settings
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, publish
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, SmallSite, drawn, publish
+from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project
 from tests.servers.nginx import Nginx
+from tests.servers.repositories import git
 from tileharvest.maps.maps_file import load_maps
 from tileharvest.politeness.settings import rules_for
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 RECIPES: Final = re.split(r"^## ", (ROOT / "docs/recipes.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
 SECRET: Final = "Basic bmFtZTpwYXNzd29yZA=="
 """That of name:password, in Base64."""
+EXAMPLE: Final = ROOT / "examples" / "github-actions"
+WORKFLOW: Final = (EXAMPLE / ".github/workflows/harvest.yml").read_text(encoding="utf-8")
 
 
 def blocks(title: str) -> list[str]:
@@ -80,3 +89,71 @@ def test_worlds_of_one_site_are_layers_and_those_in_folders_share_the_limits_of_
     for name in ("overworld", "nether"):
         _, of_host = rules_for(settings, maps[name]).limits_at("map.example.net")
         assert of_host.least == 0.2
+
+
+def night(origin: Path, folder: Path, day: str) -> subprocess.CompletedProcess[str]:
+    """A run of the workflow: a fresh clone on a fresh computer, and its own step."""
+    git(folder.parent, "clone", "--quiet", str(origin), folder.name)
+    (step,) = re.findall(r"run: (\./nightly\.sh .*)", WORKFLOW)
+    names = re.findall(r"GIT_\w+", WORKFLOW)
+    return subprocess.run(
+        [*step.split(), "--day", day],
+        cwd=folder,
+        env=os.environ
+        | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        | dict.fromkeys(names, "harvest@example.net"),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def origin(tmp_path: Path, nginx: Callable[..., Nginx]) -> Path:
+    """The repository of a person who has followed the page; its map is served from the folder `map`."""
+    url = nginx(publish(tmp_path / "map").folder).url
+    mine, bare = tmp_path / "mine", tmp_path / "origin.git"
+    shutil.copytree(EXAMPLE, mine)
+    entry = mine / "maps.toml"
+    text = entry.read_text(encoding="utf-8")
+    assert "https://map.example.net/world/" in text
+    entry.write_text(text.replace("https://map.example.net/world/", f"{url}/"), encoding="utf-8")
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
+    git(mine, "init", "--quiet", "--initial-branch=main")
+    git(mine, "add", "--all")
+    person = ("-c", "user.name=a", "-c", "user.email=a@example.net")
+    git(mine, *person, "commit", "--quiet", "--message=The map")
+    git(mine, "push", "--quiet", str(bare), "main")
+    return bare
+
+
+def lists(site: Path) -> set[bytes]:
+    return {file.read_bytes() for file in (site / "lists").rglob("*.js")}
+
+
+def test_the_history_grows_from_night_to_night_and_pages_show_all_of_it(
+    origin: Path, tmp_path: Path, nginx: Callable[..., Nginx]
+) -> None:
+    images = []
+    for day in (FIRST_DAY, SECOND_DAY):
+        done = night(origin, tmp_path / day, day)
+        assert done.returncode == 0, done.stderr
+        kept = git(origin, "ls-tree", "-r", "--name-only", "history").splitlines()
+        assert {name.partition("/")[0] for name in kept} == {"history.sqlite", "tiles"}
+        images.append({name for name in kept if name.startswith("tiles/")})
+        SmallSite(tmp_path / "map").write("00", drawn("changed"))
+    assert images[0] < images[1]
+    assert git(origin, "rev-list", "--count", "history").strip() == "1"
+    with urlopen(f"{nginx(tmp_path / SECOND_DAY / 'site').url}/index.html") as page:
+        assert b"data-index" in page.read()
+    assert lists(tmp_path / FIRST_DAY / "site") != lists(tmp_path / SECOND_DAY / "site")
+
+
+def test_a_repository_that_cannot_be_asked_keeps_its_history(origin: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "--quiet", str(origin), "night")
+    git(tmp_path / "night", "remote", "set-url", "origin", str(tmp_path / "away.git"))
+    command, folder = ["./nightly.sh", "my-server", "site"], tmp_path / "night"
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, "nothing was harvested" in last) == (1, True)
+    assert not (folder / "data").exists()

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.package.installed import ROOT, Installed
+from tests.package.conftest import ROOT, Installed
 from tests.servers.nginx import Nginx, nginx
 from tileharvest.renderers.registry import RENDERERS
 

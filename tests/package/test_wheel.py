@@ -1,16 +1,17 @@
 """The wheel: what is in it, and that it is a whole program in any folder."""
 
 import json
-import re
+import subprocess
 import urllib.request
 import zipfile
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.package.installed import ROOT, Installed
+from tests.package.conftest import ROOT, SUPPORTED, Installed
 from tests.servers.nginx import nginx
 from tileharvest.demo.__main__ import differences
 from tileharvest.demo.forms import FORMS
@@ -34,38 +35,38 @@ def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
     assert endings >= {"py", "lua", "js", "html", "json", "gz", "typed"}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first day of the demo's world, as its renderer publishes it."""
-    folder = tmp_path_factory.mktemp("site")
-    publish(1, DAY, folder)
-    return folder
-
-
+@pytest.mark.parametrize("version", SUPPORTED)
 def test_a_map_is_harvested_and_shown_in_any_folder(
-    each_python: Installed, site: Path, tmp_path: Path
+    version: str, install: Callable[[str], Installed], tmp_path: Path
 ) -> None:
     """The whole program, where there is no checkout and no `scrapy.cfg`."""
+    installed = install(version)
     folder = tmp_path / "folder"
     folder.mkdir()
-    assert each_python.run(folder, "tileharvest", "list").stdout.split() == sorted(RENDERERS)
-    with nginx(site) as server:
+    assert installed.run(folder, "tileharvest", "list").stdout.split() == sorted(RENDERERS)
+    publish(1, DAY, tmp_path / "site")
+    with nginx(tmp_path / "site") as server:
         (folder / "maps.toml").write_text(f'[small]\nurl = "{server.url}"\n', encoding="utf-8")
-        done = each_python.run(folder, "tileharvest", "harvest", "small", "-a", f"day={DAY}", "--json")
+        done = installed.run(folder, "tileharvest", "harvest", "small", "-a", f"day={DAY}", "--json")
     (report,) = json.loads(done.stdout)
     assert differences(report["counts"], changes(1, FORMS["overviewer"].cut)) == []
     assert {file.name for file in folder.iterdir()} == {"maps.toml", "data"}
-    with each_python.running(folder, "tileharvest", "serve", "--port", "0") as viewer:
+    with subprocess.Popen(
+        [installed.python.with_name("tileharvest"), "serve", "--port", "0"],
+        cwd=folder,
+        env=installed.environment,
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+    ) as viewer:
         assert viewer.stdout is not None
-        found = re.search(r"http://127\.0\.0\.1:\d+/", viewer.stdout.readline())
-        assert found is not None
-        for path, part in (
-            ("", "<html"),
-            ("page/leaflet/leaflet.js", "Leaflet"),
-            ("api/v1/maps", "small"),
-        ):
-            with urllib.request.urlopen(found[0] + path) as answer:
-                assert part in answer.read().decode()
+        address = viewer.stdout.readline().split()[4]
+        try:
+            parts = {"": "<html", "page/leaflet/leaflet.js": "Leaflet", "api/v1/maps": "small"}
+            for path, part in parts.items():
+                with urllib.request.urlopen(address + path) as answer:
+                    assert part in answer.read().decode()
+        finally:
+            viewer.kill()
 
 
 def test_scrapy_itself_has_the_commands_only_in_a_project(installed: Installed, tmp_path: Path) -> None:

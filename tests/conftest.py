@@ -18,7 +18,6 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from tests.compiled import share_statements
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import Harvested, harvested_antworld, harvested_small
-from tests.fuzz import TIMES
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.misbehaving import misbehaving as misbehaving_server
 from tests.servers.nginx import Nginx
@@ -80,9 +79,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--all"):
-        # tests/fuzz.py reads it when it is loaded: so many times as many examples are made up.
-        os.environ.setdefault(TIMES, "1000")
     hypothesis.settings.load_profile("all" if config.getoption("--all") else "tests")
 
 

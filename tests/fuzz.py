@@ -1,26 +1,16 @@
-"""What the fuzz tests share: how many examples they try, and strategies for damaged input.
-
-`make test` tries few examples, the same ones each time. `pytest --all` tries a thousand times as many, other
-ones each time.
-"""
-
-import os
-from typing import Final
+"""What the fuzz tests share: how many examples they try, and damaged input."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from tileharvest.errors import printable
 
-TIMES: Final = "TILEHARVEST_FUZZ_TIMES"
-"""The environment variable that multiplies the number of examples."""
-
 
 def fuzzed(examples: int) -> settings:
-    """Returns hypothesis settings for so many examples, from a fixed seed. If `TIMES` is set, for that many
-    times as many, from a new seed."""
-    times = int(os.environ.get(TIMES, "1"))
-    return settings(max_examples=examples * times, derandomize=times == 1, deadline=None, database=None)
+    """Returns hypothesis settings for that many examples, the same ones each time. `pytest --all` tries a
+    thousand times as many, other ones each time."""
+    is_all = settings.get_current_profile_name() == "all"
+    return settings(max_examples=examples * (1000 if is_all else 1), derandomize=not is_all, database=None)
 
 
 @st.composite

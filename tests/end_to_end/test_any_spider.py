@@ -19,7 +19,7 @@ from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import answered, await_condition
 from tests.servers.nginx import Nginx, nginx
 from tests.servers.redis import redis_server
-from tests.servers.tutorial_sites import SERVER, write_sitemap, write_sites
+from tests.servers.tutorial_sites import SERVER, write_sites
 
 FOREIGN: Final = Path(__file__).parent / "foreign"
 OURS: Final = 'ADDONS = {"tileharvest.TileHarvest": 300}\n'
@@ -71,8 +71,7 @@ class Foreign:
         found: dict[str, list[str]] = {}
         for line in self.server.log():
             if line.path != "/robots.txt":
-                query = f"?{line.query}" if line.query else ""
-                found.setdefault(line.agent, []).append(f"{line.method} {line.path}{query}")
+                found.setdefault(line.agent, []).append(f"{line.method} {line.target}")
         self.server.clear_log()
         return found
 
@@ -90,9 +89,8 @@ class Comparison:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nginx]:
     folder = tmp_path_factory.mktemp("site")
-    write_sites(folder)
     with nginx(folder, server=SERVER) as server:
-        write_sitemap(folder, server.url)
+        write_sites(folder, server.url)
         yield server
 
 

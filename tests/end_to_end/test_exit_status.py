@@ -31,7 +31,7 @@ def test_the_outcomes_in_words_and_in_codes(stage: Stage) -> None:
 
 @pytest.mark.parametrize("spider", ["mistaken", "overviewer"])
 def test_a_mistake_in_a_spider_ends_the_crawl_and_is_said(spider: str, stage: Stage) -> None:
-    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.mistaken_spider")
+    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.user_spiders")
     done = stage.project.scrapy("crawl", spider, "-a", "map=small", *modules, check=False)
     assert done.returncode == 1
     assert "the crawl stopped (ZeroDivisionError('a mistake'))" in done.stderr

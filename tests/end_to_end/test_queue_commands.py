@@ -179,7 +179,7 @@ def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
 ) -> None:
     for name in ("tileharvest:pages", "other"):
         join(name)
-    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
+    modules = ("-s", "SPIDER_MODULES=tests.end_to_end.user_spiders")
     (only,) = told(fleet, "workers", "pages", *modules)
     assert only["spider"] == "pages"
     found = told(fleet, "workers", *modules)

@@ -10,9 +10,9 @@ from tests.servers.redis import RedisServer
 
 
 def settings_of(redis: RedisServer, **more: object) -> list[str]:
-    """Returns the words of the command line that let spiders of `fed_spider` run, and keep items in Redis."""
+    """Returns the words of the command line that let our spiders run, and keep items in Redis."""
     settings = {
-        "SPIDER_MODULES": "tests.end_to_end.fed_spider",
+        "SPIDER_MODULES": "tests.end_to_end.user_spiders",
         "REDIS_URL": redis.url,
         "ITEM_PIPELINES": json.dumps({"scrapy_redis.pipelines.RedisPipeline": 300}),
         **more,

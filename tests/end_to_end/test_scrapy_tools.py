@@ -7,7 +7,7 @@ import pytest
 from tests.end_to_end.project import Project
 from tests.servers.nginx import Nginx, nginx
 
-MINE = ("-s", "SPIDER_MODULES=tests.end_to_end.tool_spiders")
+MINE = ("-s", "SPIDER_MODULES=tests.end_to_end.user_spiders")
 PAGES = 6
 
 
@@ -41,7 +41,7 @@ def test_shell_asks_as_the_spider_of_maps_would(project: Project, site: Nginx) -
 
 
 def test_parse_leaves_alone_what_waits_for_the_spider(project: Project, site: Nginx) -> None:
-    crawl = ("crawl", "pages", *MINE, "-a", f"site={site.url}", "-s", "CONCURRENT_REQUESTS=1")
+    crawl = ("crawl", "pages", *MINE, "-a", f"url={site.url}/index.html", "-s", "CONCURRENT_REQUESTS=1")
     # robots.txt is one of them.
     project.scrapy(*crawl, "-s", "CLOSESPIDER_PAGECOUNT=3")
     before = asked(site)

@@ -8,7 +8,7 @@ from typing import Final
 from tests.end_to_end.project import Project, await_condition
 from tests.servers.nginx import Nginx
 
-SPIDER: Final = ("-s", "SPIDER_MODULES=tests.end_to_end.page_spider")
+SPIDER: Final = ("-s", "SPIDER_MODULES=tests.end_to_end.user_spiders")
 
 
 def test_a_spider_is_steered_as_a_map_is(

@@ -1,9 +1,6 @@
 """A real nginx that serves a folder on a free loopback port. Many maps are served by one."""
 
-from __future__ import annotations
-
 import http.client
-import json
 import os
 import shutil
 import signal
@@ -11,9 +8,10 @@ import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from tests.servers.program import PATIENCE, Program
 
@@ -40,7 +38,7 @@ http {{
     client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi; scgi_temp_path scgi;
     log_format lines escape=json '{{"method":"$request_method","target":"$request_uri","status":$status,'
-        '"size":$body_bytes_sent,"sent":$bytes_sent,"time":$msec,"duration":$request_time,'
+        '"size":$body_bytes_sent,"time":$msec,"duration":$request_time,'
         '"agent":"$http_user_agent","host":"$host"}}';
     access_log access.log lines;
     keepalive_requests 1000000;
@@ -56,18 +54,14 @@ http {{
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(msgspec.Struct, frozen=True):
     """A request as nginx logged it, once it was answered."""
 
     method: str
-    path: str
-    query: str
+    target: str
     status: int
     size: int
     """Bytes of the body that was sent."""
-    sent: int
-    """Bytes of the whole answer, its head included."""
     time: float
     """When the answer was complete, in seconds since 1970, to the millisecond."""
     duration: float
@@ -76,11 +70,9 @@ class LogLine:
     host: str
     """The name or number by which the server was asked."""
 
-    @classmethod
-    def parse(cls, line: str) -> LogLine:
-        fields: dict[str, Any] = json.loads(line)
-        path, _, query = fields.pop("target").partition("?")
-        return cls(path=path, query=query, **fields)
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
 
 
 class Nginx(Program):
@@ -99,7 +91,7 @@ class Nginx(Program):
         """Yields every request that was answered until now, in order. None is missing: see `await_turn`."""
         self.await_turn()
         with (self.folder / "access.log").open(encoding="utf-8") as lines:
-            yield from map(LogLine.parse, lines)
+            yield from (msgspec.json.decode(line, type=LogLine) for line in lines)
 
     def clear_log(self) -> None:
         self.await_turn()
@@ -151,7 +143,8 @@ def nginx(
                 server=server,
                 location=location,
                 ready=_READY,
-                user=_user(),
+                # Its worker would run as nobody, who cannot read the tests' folders.
+                user="user root root;" if os.getuid() == 0 else "",
             ),
             encoding="utf-8",
         )
@@ -174,11 +167,3 @@ def nginx(
             yield running
         finally:
             running.end(signal.SIGTERM)
-
-
-def _user() -> str:
-    """Returns the directive that lets nginx's worker read the tests' folders.
-
-    By default the worker of an nginx that root starts runs as nobody, who cannot read them.
-    """
-    return "user root root;" if os.getuid() == 0 else ""

@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -40,9 +40,8 @@ _SETTINGS: Final = {
 class PostgresqlServer(Program):
     """A server on a socket in its folder and on a TCP port of the loopback, the same after each start."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self._settings = settings
         self.port = free_port()
         self._numbers = count()
 
@@ -75,7 +74,9 @@ class PostgresqlServer(Program):
     def initialize(self) -> None:
         password = self.folder / "password"
         password.write_text(PASSWORD, encoding="utf-8")
-        _give_away(self.folder, password)
+        if os.getuid() == 0:
+            for place in (self.folder, password):
+                shutil.chown(place, "postgres", "postgres")
         options = ["--username", USER, "--pwfile", "password", "--auth-host", "scram-sha-256"]
         options += ["--auth-local", "trust", "--encoding", "UTF8", "--no-locale", "--no-sync"]
         done = subprocess.run(
@@ -91,7 +92,7 @@ class PostgresqlServer(Program):
     def start(self) -> None:
         """Starts the server, and returns when it takes connections."""
         own = {"port": str(self.port), "unix_socket_directories": str(self.folder)}
-        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own, **self._settings}.items()]
+        settings = [f"--{name}={value}" for name, value in {**_SETTINGS, **own}.items()]
         # The server ends with this thread, even if nobody here has the time to stop it.
         words = [*_as_user("--pdeathsig", "QUIT"), _program("postgres"), "-D", "data", *settings]
         self.begin(words, self._answers)
@@ -114,11 +115,11 @@ class PostgresqlServer(Program):
 
 
 @contextmanager
-def postgresql_server(**settings: str) -> Iterator[PostgresqlServer]:
-    """Runs a server with these settings until the block ends. It begins with no database but its own."""
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """Runs a server until the block ends. It begins with no database but its own."""
     # The path must be short, because the name of a socket has at most 107 bytes.
     with tempfile.TemporaryDirectory(prefix="pg-") as folder:
-        server = PostgresqlServer(Path(folder), settings)
+        server = PostgresqlServer(Path(folder))
         server.initialize()
         try:
             server.start()
@@ -132,15 +133,11 @@ def _program(name: str) -> str:
 
     Debian keeps these programs out of the PATH, each release in a folder of its own.
     """
-    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=_release)
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
     program = shutil.which(name, path=os.pathsep.join([*map(str, reversed(folders)), os.environ["PATH"]]))
     if program is None:
         raise RuntimeError("PostgreSQL is not installed; on Debian: apt-get install postgresql")
     return program
-
-
-def _release(folder: Path) -> int:
-    return int(folder.parent.name)
 
 
 def _as_user(*options: str) -> list[str]:
@@ -148,12 +145,6 @@ def _as_user(*options: str) -> list[str]:
     if os.getuid() == 0:
         options = ("--reuid", "postgres", "--regid", "postgres", "--clear-groups", *options)
     return ["setpriv", *options]
-
-
-def _give_away(*places: Path) -> None:
-    if os.getuid() == 0:
-        for place in places:
-            shutil.chown(place, "postgres", "postgres")
 
 
 def _text(url: URL) -> str:

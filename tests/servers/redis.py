@@ -23,11 +23,10 @@ _PATIENCE_OF_QUEUES: Final = 10.0
 class RedisServer(Program):
     """A server on a socket in its folder and on a TCP port of the loopback, the same after each start."""
 
-    def __init__(self, folder: Path, options: Sequence[str], *, tls: bool) -> None:
+    def __init__(self, folder: Path, options: Sequence[str]) -> None:
         super().__init__(folder)
         self.socket = folder / "redis.sock"
         self.port = free_port()
-        self._ports = ("--port", "0", "--tls-port") if tls else ("--port",)
         self._options = options
 
     @property
@@ -50,7 +49,10 @@ class RedisServer(Program):
         if program is None:
             raise RuntimeError("Redis is not installed; on Debian: apt-get install redis-server")
         # The server is killed with this thread, even if nobody here has the time to stop it.
-        self.begin(["setpriv", "--pdeathsig", "KILL", program, *self._arguments()], self._answers)
+        places = ["--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
+        # Protected mode would refuse what the tests of logins ask.
+        options = [*places, "--save", "", "--protected-mode", "no", *self._options]
+        self.begin(["setpriv", "--pdeathsig", "KILL", program, *options], self._answers)
 
     def kill(self) -> None:
         """Kills the process. For Redis itself this is like a power cut."""
@@ -69,11 +71,6 @@ class RedisServer(Program):
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
 
-    def _arguments(self) -> list[str]:
-        places = [*self._ports, str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
-        # Protected mode would refuse what the tests of logins ask.
-        return [*places, "--save", "", "--protected-mode", "no", *self._options]
-
     def _answers(self) -> bool:
         try:
             self.ask("PING")
@@ -86,13 +83,10 @@ class RedisServer(Program):
 
 
 @contextmanager
-def redis_server(*options: str, tls: bool = False) -> Iterator[RedisServer]:
-    """Runs a server until the block ends. It keeps nothing on the disk unless the options say so.
-
-    With `tls` its port is encrypted, and the options must name the certificate.
-    """
+def redis_server(*options: str) -> Iterator[RedisServer]:
+    """Runs a server until the block ends. It keeps nothing on the disk unless the options say so."""
     with tempfile.TemporaryDirectory(prefix="redis-") as folder:
-        server = RedisServer(Path(folder), options, tls=tls)
+        server = RedisServer(Path(folder), options)
         try:
             server.start()
             yield server

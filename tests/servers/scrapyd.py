@@ -12,10 +12,10 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
+from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
@@ -48,17 +48,11 @@ poll_interval = 0.1
 
 
 class Scrapyd(Program):
-    """A scrapyd with the same port of the loopback after each start. All it knows is in its folder."""
+    """A running scrapyd. All it knows is in its folder."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """Prepares a scrapyd. `environment` is the environment of jobs, besides what Python needs."""
         super().__init__(folder)
-        self._environment = dict(environment) | {
-            "PATH": os.environ["PATH"],
-            # These folders hold the requirements. Python reads no `.pth` file in folders of PYTHONPATH, so it
-            # does not find the project that is installed there.
-            "PYTHONPATH": os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
-        }
+        self._environment = environment
         self._port = free_port()
         (folder / "scrapyd.conf").write_text(_CONFIG.format(port=self._port), encoding="utf-8")
 
@@ -67,29 +61,19 @@ class Scrapyd(Program):
         """The address with a slash at the end, as `scrapyd-deploy` wants it."""
         return f"http://127.0.0.1:{self._port}/"
 
-    def ask(self, question: str, *, password: str = PASSWORD, post: bool = False, **fields: str) -> Any:
-        """Returns the answer of `question`.json: a dict, or the HTTP status where that is not 200.
-
-        Raises OSError if nothing answers.
-        """
-        credentials = base64.b64encode(f"{USER}:{password}".encode()).decode()
+    def ask(self, question: str, *, post: bool = False, **fields: str) -> Any:
+        """Returns the answer of `question`.json. Raises URLError if nothing answers, or scrapyd refuses."""
+        credentials = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         request = Request(f"{self.url}{question}.json", headers={"Authorization": f"Basic {credentials}"})
         if post:
             request.data = urlencode(fields).encode()
         else:
             request.full_url += f"?{urlencode(fields)}"
-        try:
-            with _OPENER.open(request, timeout=PATIENCE) as response:
-                return json.load(response)
-        except HTTPError as error:
-            with error:
-                return error.code
+        with _OPENER.open(request, timeout=PATIENCE) as response:
+            return json.load(response)
 
     def schedule(self, map_name: str, **arguments: str) -> str:
-        """Schedules a harvest of the map, and returns the job's number.
-
-        Raises AssertionError with scrapyd's answer if it refuses.
-        """
+        """Schedules a harvest of the map, and returns the job's number."""
         fields = {"project": PROJECT, "spider": "overviewer", "map": map_name} | arguments
         answer = self.ask("schedule", post=True, **fields)
         assert answer["status"] == "ok", answer
@@ -100,55 +84,47 @@ class Scrapyd(Program):
         answer = self.ask("cancel", post=True, project=PROJECT, job=job)
         assert answer["prevstate"] == "running", answer
 
-    def jobs(self, state: str) -> list[str]:
-        """Returns the numbers of the jobs that are `pending`, `running` or `finished`."""
-        return [job["id"] for job in self.ask("listjobs", project=PROJECT)[state]]
-
     def await_end(self, job: str) -> str:
         """Waits until the job has ended, and returns its log."""
         self.await_until(lambda: self.ask("status", project=PROJECT, job=job)["currstate"] == "finished")
-        return self.log(job)
-
-    def log(self, job: str) -> str:
         file = self.folder / "logs" / PROJECT / "overviewer" / f"{job}.log"
         return file.read_text(encoding="utf-8")
 
     def run(self, *arguments: str) -> str:
-        """Runs `scrapy ...` out of the egg, and returns what it writes to stdout.
-
-        Raises CalledProcessError if it fails.
-        """
-        return subprocess.check_output(
+        """Runs `scrapy ...` out of the egg, and returns what it writes to stdout."""
+        done = subprocess.run(
             [_PYTHON, "-m", "scrapyd.runner", *arguments],
             cwd=self.folder,
-            env=self._environment | {"SCRAPY_PROJECT": PROJECT},
+            env={**self._environment, "SCRAPY_PROJECT": PROJECT},
+            check=True,
+            stdout=subprocess.PIPE,
             text=True,
             timeout=PATIENCE,
         )
+        return done.stdout
 
-    def start(self) -> None:
-        """Starts scrapyd, and returns when it answers."""
-        # A file with its process number would outlive a kill.
-        self.begin([_PYTHON, "-m", "scrapyd", "--pidfile="], self._answers, env=self._environment)
-
-    def stop(self) -> None:
-        """Stops scrapyd with its jobs, as systemd does. This is harmless when it does not run."""
-        self.end(signal.SIGTERM, as_group=True)
-
-    def _answers(self) -> bool:
-        try:
+    def answers(self) -> bool:
+        with suppress(URLError):
             return bool(self.ask("daemonstatus")["status"] == "ok")
-        except URLError:
-            return False
+        return False
 
 
 @contextmanager
 def scrapyd(environment: Mapping[str, str]) -> Iterator[Scrapyd]:
-    """Runs a scrapyd, on which nothing is deployed, until the block ends."""
+    """Runs a scrapyd, on which nothing is deployed, until the block ends, with its jobs. `environment` is
+    that of jobs, besides what Python needs."""
+    passed = {
+        **environment,
+        "PATH": os.environ["PATH"],
+        # These folders hold the requirements. Python reads no `.pth` file in folders of PYTHONPATH, so it
+        # does not find the project that is installed there.
+        "PYTHONPATH": os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}),
+    }
     with tempfile.TemporaryDirectory(prefix="scrapyd-") as folder:
-        server = Scrapyd(Path(folder), environment)
+        server = Scrapyd(Path(folder), passed)
         try:
-            server.start()
+            # A file with its process number would outlive a kill.
+            server.begin([_PYTHON, "-m", "scrapyd", "--pidfile="], server.answers, env=passed)
             yield server
         finally:
-            server.stop()
+            server.end(signal.SIGTERM, as_group=True)

@@ -13,20 +13,15 @@ class LinesPipeline:
 
     def __init__(self, name: str) -> None:
         self._file = Path("items") / f"{name}.jsonl"
+        self._file.parent.mkdir(exist_ok=True)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler.spidercls.name)
 
-    def open_spider(self) -> None:
-        self._file.parent.mkdir(exist_ok=True)
-        self._lines = self._file.open("a", encoding="utf-8")
-
-    def close_spider(self) -> None:
-        self._lines.close()
-
     def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-        self._lines.write(json.dumps(item, sort_keys=True) + "\n")
-        self._lines.flush()
-        os.fsync(self._lines.fileno())
+        with self._file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(item, sort_keys=True) + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
         return item

@@ -30,7 +30,6 @@ class QuotesSpider(Spider):
         for quote in response.css("div.quote"):
             yield {
                 "text": quote.css("span.text::text").get(),
-                "author": quote.css("a.author::text").get(),
                 "tags": quote.css("a.tag::text").getall(),
             }
         yield from response.follow_all(css="a.tag", callback=self.parse)

@@ -47,9 +47,6 @@ PAGES: Final = {
 }
 """Lines of the HTML page that each renderer writes; of plain tiles what stands in its place."""
 
-LEFT_OVER: Final = frozenset({f"{PAGE}tiles/minecraft_overworld/5/-1_0.png"})
-"""Images of published maps that are not part of them: of a squaremap whose `zoom.max` is 3 now."""
-
 
 @dataclass
 class WrittenSite:

@@ -13,7 +13,7 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import MOST_SEEDS, Pyramid
 from tileharvest.walk.walk import Walk
 
-WORLDTOMAP = [4.0, 0.0, -2.4e-16, -2.4e-16, 0.0, -4.0, 0.0, 1.0, 0.0]
+FLAT = {"type": "HDMapType", "name": "flat", "worldtomap": [4, 0, 0, 0, 0, -4]}
 TOWN = {"x": 400_000, "z": -200_000}
 SITES: dict[str, dict[str, Any]] = {
     "squaremap": {
@@ -33,19 +33,8 @@ SITES: dict[str, dict[str, Any]] = {
         "maps/w/live/markers.json": {"towns": {"markers": {"a": {"position": {**TOWN, "y": 64}}}}},
     },
     "dynmap": {
-        "up/configuration": {
-            "worlds": [
-                {
-                    "name": "w",
-                    "maps": [
-                        {"type": "HDMapType", "name": "flat", "prefix": "flat", "worldtomap": WORLDTOMAP}
-                    ],
-                }
-            ]
-        },
-        "tiles/_markers_/marker_w.json": {
-            "sets": {"towns": {"areas": {"a": {"x": [TOWN["x"]], "z": [TOWN["z"]]}}}}
-        },
+        "up/configuration": {"worlds": [{"name": "w", "maps": [FLAT]}]},
+        "tiles/_markers_/marker_w.json": {"sets": {"a": {"x": [TOWN["x"]], "z": [TOWN["z"]]}}},
     },
 }
 

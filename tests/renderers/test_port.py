@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.renderers.sites import LEFT_OVER, PAGE, PAGES, VERSIONS, PublishedSite, of_map
+from tests.renderers.sites import PAGE, PAGES, VERSIONS, PublishedSite, of_map
 from tests.servers.minedmap import example, published_as_minedmap
 from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
@@ -14,7 +14,6 @@ from tileharvest.renderers.registry import RENDERERS, probe
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
-from tileharvest.walk.walk import Walk
 
 MOST_ASKED = 6
 """The most small files that a probe may read."""
@@ -72,43 +71,10 @@ def test_a_look_at_a_site_costs_a_few_small_files_and_no_tile_and_says_the_same_
 
 def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Drawn) -> None:
     for layer in drawn.layers:
-        tiles = drawn.tiles(layer)
-        for tile, url in tiles.items():
+        for tile, url in drawn.tiles(layer).items():
             address = layer.addresses.url_of(tile)
             assert address.partition("?")[0] == url
-            assert address.startswith(f"{layer.addresses.folder}/")
             assert layer.addresses.tile_of(address) == tile
-        below = {url for url in drawn.site.images() if url.startswith(f"{layer.addresses.folder}/")}
-        assert below - set(tiles.values()) == {url for url in below if is_no_tile(url)}
-
-
-def is_no_tile(url: str) -> bool:
-    """Says of a published image below a layer's folder whether it is not a tile.
-
-    It shows all, or nothing, or is of a level that the site's own page does not have: Dynmap 1 draws a fifth
-    level out where the configuration has four, and squaremap leaves some over from other settings.
-    """
-    return url in LEFT_OVER or url.rsplit("/", 1)[1].startswith(("base.", "blank.", "zzzzz_"))
-
-
-def test_a_walk_comes_to_every_tile_whose_parents_are_published(drawn: Drawn) -> None:
-    for layer in drawn.layers:
-        tiles, walk = drawn.tiles(layer), Walk(layer.pyramid)
-        coming, seen = list(walk.start()), set()
-        while coming:
-            tile = coming.pop()
-            if tile in seen:
-                continue
-            seen.add(tile)
-            if tile in tiles:
-                coming += walk.below(tile)
-                coming += layer.pyramid.beside(tile) if walk.goes_sideways and tile.zoom == walk.top else ()
-
-        def is_reached(tile: Tile, layer: Layer = layer, tiles: dict[Tile, str] = tiles) -> bool:
-            above = tile.parent(layer.pyramid.factor)
-            return tile.zoom == layer.pyramid.first or (above in tiles and is_reached(above))
-
-        assert {tile for tile in tiles if is_reached(tile)} <= seen
 
 
 @pytest.mark.parametrize("name", PAGES)

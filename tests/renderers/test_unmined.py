@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.renderers.sites import PAGE, PublishedSite, of_map
+from tests.renderers.sites import PAGE, PublishedSite
 from tests.renderers.unmined_exports import bitmap, exported, properties
 from tileharvest.errors import SiteError
 from tileharvest.renderers.site import Fetched
@@ -37,14 +37,6 @@ def named(layer: Layer) -> set[str]:
         found.add(layer.addresses.url_of(tile))
         coming += walk.below(tile)
     return found
-
-
-def test_real_properties_have_the_values_that_the_file_shows(shared_maps: Path, tmp_path: Path) -> None:
-    layer = layer_of(of_map(shared_maps, "helmetgreen", 2, tmp_path))
-    assert (layer.name, layer.image_extension, layer.tile_size) == ("tiles", "jpg", (256, 256))
-    assert (layer.world, layer.background, layer.spawn) == ("HGWorld", None, None)
-    # From uNmINeD's zoom 4, which is 0 here, to its -6.
-    assert layer.depth == 11
 
 
 @pytest.mark.parametrize("image_format", ["png", "jpeg", "webp"])
@@ -113,21 +105,3 @@ def test_a_host_that_refuses_head_is_asked_for_the_tile_itself(tmp_path: Path) -
     drawn(tmp_path, range(-1, 2), REGIONS, properties(-1, 1))
     site = WithoutHead(tmp_path)
     assert named(layer_of(site)) == site.images()
-
-
-BLOCKS = [(0, 0), (255, 256), (-1, -1), (-220, 89), (29_999_984, -29_999_984), (166_271, -20_480)]
-
-
-@pytest.mark.parametrize(("x", "z"), BLOCKS)
-@pytest.mark.parametrize("zoom", [-6, -1, 0, 1, 4])
-def test_blocks_lie_where_its_own_page_draws_them(tmp_path: Path, x: int, z: int, zoom: int) -> None:
-    """A pixel of zoom z is a block's coordinate times 2^z, and a tile has 256 of them."""
-    layer = layer_of(drawn(tmp_path, range(0), REGIONS, properties()))
-    assert layer.projection is not None
-    right, down = (x + 0.5) * 2**zoom, (z + 0.5) * 2**zoom
-    tile = Tile.at(zoom - 4, int(right // 256), int(down // 256))
-    point_x, point_y = layer.projection.point_of(x + 0.5, z + 0.5)
-    left, top = tile.x - (1 << -tile.zoom), tile.y + (1 << -tile.zoom)
-    assert (point_x - left) / (2 * (1 << -tile.zoom)) == pytest.approx(right % 256 / 256)
-    assert (top - point_y) / (2 * (1 << -tile.zoom)) == pytest.approx(down % 256 / 256)
-    assert layer.projection.block_at(point_x, point_y) == (x, z)

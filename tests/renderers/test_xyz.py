@@ -1,8 +1,7 @@
-"""Plain tiles: what a template and a TileJSON say, what is refused, and where places of the earth lie."""
+"""Plain tiles: what a template and a TileJSON say, and what is refused."""
 
 import asyncio
 import json
-from math import atan, cos, degrees, floor, log, pi, radians, sinh, tan
 from typing import Any
 
 import pytest
@@ -45,38 +44,6 @@ def layer(url: str = TEMPLATE, answer: str | None = None, **keys: Any) -> Layer:
 def tile_json(**changed: Any) -> str:
     said = {"tilejson": "3.0.0", "tiles": [TEMPLATE], "minzoom": 4, "maxzoom": 9, "bounds": SWITZERLAND}
     return json.dumps({key: value for key, value in (said | changed).items() if value is not None})
-
-
-def formula(east: float, north: float, zoom: int) -> tuple[int, int]:
-    """Column and row, as "Slippy map tilenames" of OpenStreetMap's wiki computes them in JavaScript."""
-    column = floor((east + 180) / 360 * 2**zoom)
-    turned = radians(north)
-    return column, floor((1 - log(tan(turned) + 1 / cos(turned)) / pi) / 2 * 2**zoom)
-
-
-PLACES = {
-    "Berlin": (13.405, 52.52),
-    "Quito": (-78.4678, -0.1807),
-    "Reykjavik": (-21.9426, 64.1466),
-    "Sydney": (151.2093, -33.8688),
-    "Ushuaia": (-68.3029, -54.8019),
-    "Null Island": (0.001, -0.001),
-}
-
-
-@pytest.mark.parametrize("zoom", [0, 1, 9, 24])
-@pytest.mark.parametrize("place", PLACES)
-def test_a_place_lies_on_the_tile_that_the_formula_names(place: str, zoom: int) -> None:
-    east, north = PLACES[place]
-    south = -degrees(log(tan(radians(north)) + 1 / cos(radians(north))))
-    projection = mercator(zoom)
-    x, y = projection.point_of(east, south)
-    tile = Tile.at(0, *formula(east, north, zoom))
-    assert abs(x - tile.x) <= 1
-    assert abs(y - tile.y) <= 1
-    back_east, back_south = projection.place_at(x, y)
-    assert back_east == pytest.approx(east, abs=1e-6)
-    assert degrees(atan(sinh(radians(-back_south)))) == pytest.approx(north, abs=1e-6)
 
 
 @pytest.mark.parametrize(

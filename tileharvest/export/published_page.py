@@ -11,14 +11,13 @@ from __future__ import annotations
 import posixpath
 import re
 from hashlib import sha1
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from importlib.resources.abc import Traversable
+    from collections.abc import Mapping
 
-_FOLDER: Final = ("viewer", "page")
+_FOLDER: Final = Path(__file__).parents[1] / "viewer" / "page"
 _OWN: Final = "published/"
 """The folder of modules that replace others of the same name."""
 _LEAFLET: Final = "leaflet/leaflet.js"
@@ -45,7 +44,8 @@ def published_files() -> dict[str, bytes]:
 
     Raises OSError for a file that cannot be read.
     """
-    files = dict(_below(resources.files("tileharvest").joinpath(*_FOLDER), ""))
+    there = ((file.relative_to(_FOLDER).as_posix(), file) for file in sorted(_FOLDER.rglob("*")))
+    files = {name: file.read_bytes() for name, file in there if file.is_file() and "/." not in f"/{name}"}
     modules = {name: body.decode() for name, body in files.items() if _is_module(name)}
     made = {name: body for name, body in files.items() if not _is_module(name) and name != _INDEX}
     made[_SCRIPT] = bundle(modules).encode()
@@ -57,7 +57,7 @@ def published_files() -> dict[str, bytes]:
 def index_page(files: Mapping[str, bytes], data: str) -> bytes:
     """Returns the index, which names the page's `files` and the list of the map's data, `data`."""
     folder = next(iter(files)).rpartition("/")[0] if len(files) == 1 else posixpath.commonpath(files)
-    text = resources.files("tileharvest").joinpath(*_FOLDER, _INDEX).read_text("utf-8")
+    text = (_FOLDER / _INDEX).read_text("utf-8")
     text = _PRELOADED.sub("", text).replace("<html ", "<html data-published ", 1)
     scripts = "".join(
         f"<script{how}></script>\n  "
@@ -77,7 +77,7 @@ def bundle(modules: Mapping[str, str]) -> str:
     """Returns a script with all modules, which are given by path. It begins by running `main.js`.
 
     Raises ValueError for a module whose imports or exports have a form that this function does not know."""
-    parts = "".join(_registered(name, text, modules) for name, text in sorted(modules.items()))
+    parts = "".join(_function(name, text, modules) for name, text in sorted(modules.items()))
     return f"{_BEGINNING}{parts}{_END}"
 
 
@@ -95,7 +95,7 @@ def served_modules(modules: Mapping[str, str]) -> dict[str, str]:
         if name not in first and name in modules:
             first[name] = modules[name]
             waiting += [_path(found[2], name) for found in _IMPORT.finditer(modules[name])]
-    made = {name: _registered(name, text, modules) for name, text in modules.items()}
+    made = {name: _function(name, text, modules) for name, text in modules.items()}
     script = "".join(made[name] for name in sorted(first))
     return {
         **{name: text for name, text in made.items() if name not in first},
@@ -111,16 +111,12 @@ def without_comments(module: str) -> str:
     return _COMMENT.sub("", module)
 
 
-def _registered(name: str, text: str, modules: Mapping[str, str]) -> str:
-    return f'modules["{name}"] = {_function(name, text, modules)};\n'
-
-
 def _path(imported: str, importer: str) -> str:
     return posixpath.normpath(posixpath.join(posixpath.dirname(importer), imported))
 
 
 def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
-    """Returns a module as a function that fills its exports."""
+    """Returns the statement that adds a module to `modules`, as a function that fills its exports."""
     exported = [
         *_EXPORT.findall(text),
         *(one.strip() for found in _EXPORT_LIST.findall(text) for one in found.split(",")),
@@ -131,7 +127,8 @@ def _function(name: str, text: str, modules: Mapping[str, str]) -> str:
     if re.search(r"^(?:import|export)\b", body, re.MULTILINE):
         raise ValueError(f"module {name} imports or exports in a form that cannot be put into one script")
     named = ", ".join(exported)
-    return f"async (exports, later) => {{\n{body}\nObject.assign(exports, {{ {named} }});\n}}"
+    made = f"async (exports, later) => {{\n{body}\nObject.assign(exports, {{ {named} }});\n}}"
+    return f'modules["{name}"] = {made};\n'
 
 
 def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> str:
@@ -152,16 +149,6 @@ def _imported(found: re.Match[str], name: str, modules: Mapping[str, str]) -> st
 
 def _is_module(name: str) -> bool:
     return name.endswith(".js") and name not in (_LEAFLET, f"{_OWN}lists.js")
-
-
-def _below(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
-    for part in sorted(folder.iterdir(), key=lambda one: one.name):
-        if part.name.startswith("."):
-            continue
-        if part.is_dir():
-            yield from _below(part, f"{above}{part.name}/")
-        else:
-            yield above + part.name, part.read_bytes()
 
 
 _BEGINNING: Final = """/* The page of TileHarvest, made of the modules in tileharvest/viewer/page. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
@@ -65,6 +65,7 @@ class ImportWatch(Watch, Protocol):
         the image."""
 
 
+@dataclass
 class ImportedMap:
     """Imports the snapshots of one source into the history of a map, in the order of their days.
 
@@ -73,28 +74,20 @@ class ImportedMap:
     about 1 KB for each tile in memory.
     """
 
-    def __init__(
-        self,
-        description: MapDescription,
-        history: History,
-        store: TileStore,
-        source: str,
-        now: datetime,
-    ) -> None:
-        """`source` is the name of the snapshots' source, as `ImportedDay` has it."""
-        self._description = description
-        self._history = history
-        self._source = source
-        self._now = now
-        self._store = store
-        self._stored_bytes = 0
-        """The bytes of the day that were not in the store before."""
-        self._site: SnapshotSite | None = None
-        """The snapshot that was recorded last, or None before the first one and after an error."""
-        self._day: date | None = None
-        """The day of that snapshot."""
-        self._latest: dict[Place, Version] = {}
-        """The latest version of each tile on that day."""
+    _description: MapDescription
+    _history: History
+    _store: TileStore
+    _source: str
+    """The name of the snapshots' source, as `ImportedDay` has it."""
+    _now: datetime
+    _stored_bytes: int = 0
+    """The bytes of the day that were not in the store before."""
+    _site: SnapshotSite | None = None
+    """The snapshot that was recorded last, or None before the first one and after an error."""
+    _day: date | None = None
+    """The day of that snapshot."""
+    _latest: dict[Place, Version] = field(default_factory=dict)
+    """The latest version of each tile on that day."""
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was

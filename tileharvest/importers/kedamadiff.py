@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from hashlib import sha1
@@ -282,7 +282,10 @@ def import_kedamadiff(
     ConfigurationError if nobody says to which layer the archive belongs, SiteError if the map keeps none of
     its tiles, StoreError, HistoryError, and TileHarvestError for records that cannot be read.
     """
-    known = _known(history, description.name)
+    known: MapOutline | None = None
+    with suppress(HistoryError):
+        # Fails if nothing was ever harvested.
+        known = map_outline(history, description.name)
     name = _layer_name(archive, description, known, layer)
     said = str(archive.attributes.get("renderer") or "").lower()
     renderer = description.renderer or (known and known.renderer) or said or USUAL.name
@@ -366,14 +369,6 @@ def _stored(
     return found, stored_bytes
 
 
-def _known(history: History, name: str) -> MapOutline | None:
-    try:
-        return map_outline(history, name)
-    except HistoryError:
-        # Nothing was ever harvested.
-        return None
-
-
 def _layer_name(
     archive: KedamaDiffArchive, description: MapDescription, known: MapOutline | None, wanted: str | None
 ) -> str:
@@ -407,13 +402,9 @@ def _described(
     if known is not None and (layer := known.layer(name)) is not None:
         return layer.described(day)
     for one in records:
-        body = archive.image(day, one.file)
-        if body is not None:
-            try:
-                image = identify(body)
-            except ValueError:
-                continue
-            return Layer(name, Pyramid(1), image.extension, tile_size=size_of(body))
+        with suppress(ValueError):
+            body = archive.image(day, one.file) or b""
+            return Layer(name, Pyramid(1), identify(body).extension, tile_size=size_of(body))
     return Layer(name, Pyramid(1), "jpg")
 
 

@@ -8,18 +8,17 @@ for the noise of JPEG and WebP to even out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from hashlib import sha1
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from PIL import Image, ImageChops
 
 from tileharvest.history.recorded_versions import story
-from tileharvest.pictures.pixels import UNREADABLE, background, limited, stored
+from tileharvest.pictures.pixels import UNREADABLE, background, limited, on_ground, stored
 from tileharvest.pictures.threads import drawing_threads, each_in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import date
 
     from tileharvest.history.database import History
@@ -45,9 +44,6 @@ MOST_PIXELS: Final = 1 << 20
 
 _AHEAD: Final = 16
 """The number of images that are unpacked in advance, so that the threads have work."""
-_KEPT: Final = 64
-"""The number of unpacked parts that are kept, because an image may come back on a later day. Each has 3 MB at
-most."""
 
 Days: TypeAlias = "list[tuple[date, dict[Tile, str | None]]]"
 """Days, oldest first. Each has the tiles with a version of that day, and the names of their images. A tile
@@ -76,17 +72,6 @@ class Chapter:
         if self.digest is not None and other.digest is not None:
             return self.digest == other.digest
         return not _share(_cells_that_differ(self.cells, other.cells))
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The part of the rectangle that one image shows."""
-
-    pixels: Image.Image
-    """The pixels in RGB, on the map's background."""
-    is_empty: bool
-    is_lossy: bool
-    is_damaged: bool
 
 
 class PixelStory:
@@ -129,56 +114,42 @@ class PixelStory:
         The first chapter is the day on which something appeared. Each day is compared with the last chapter,
         so pixels that change little by little are found, too.
         """
-        shown = {tile: self._part(tile, None) for tile in self._area}
+        shown: dict[Tile, str | None] = {}
+        damaged: set[Tile] = set()
+        canvas = Image.new("RGBA", self._extent)
         last: Image.Image | None = None
         was_lossy = False
-        for day, parts in self._unpacked(days):
-            shown.update(parts)
-            whole, is_lossy = self._whole(shown), any(part.is_lossy for part in shown.values())
-            is_empty = all(part.is_empty for part in shown.values())
-            if last is None:
-                share = 0.0 if is_empty else 1.0
-            else:
-                share = share_of_change(last, whole, is_lossy=is_lossy or was_lossy)
-            if share:
-                last, was_lossy = whole, is_lossy
-                is_damaged = any(part.is_damaged for part in shown.values())
-                digest = None if is_lossy else sha1(whole.tobytes(), usedforsecurity=False).digest()
-                yield Chapter(day, share, is_empty, is_damaged, cells_of(whole), digest)
-
-    def _whole(self, parts: Mapping[Tile, _Part]) -> Image.Image:
-        whole = Image.new("RGB", self._extent)
-        for tile, part in parts.items():
-            whole.paste(part.pixels, self._place(tile)[0])
-        return whole
-
-    def _unpacked(self, days: Days) -> Iterator[tuple[date, dict[Tile, _Part]]]:
-        """Yields the days with the parts of their images. Threads unpack them some days in advance."""
-        asked = [(tile, name) for _, names in days for tile, name in names.items()]
-        # An image may come back on a later day.
-        part = lru_cache(_KEPT)(self._part)
+        # Threads unpack the images some days in advance.
         with drawing_threads() as threads:
-            parts = each_in_order(threads, lambda one: part(*one), asked, _AHEAD)
+            asked = [one for _, names in days for one in names.items()]
+            parts = each_in_order(threads, self._part, asked, _AHEAD)
             for day, names in days:
-                yield day, {tile: next(parts) for tile in names}
-
-    def _part(self, tile: Tile, name: str | None) -> _Part:
-        left, top, right, bottom = box = self._place(tile)[1]
-        pixels = Image.new("RGB", (right - left, bottom - top), self._behind)
-        is_empty, is_damaged = True, False
-        if name is not None:
-            try:
-                cut = stored(self._store, name, self._tile_size).crop(box)
-            except UNREADABLE:
-                is_empty, is_damaged = False, True
-            else:
-                opacity = cut.getchannel("A")
-                is_empty = opacity.getextrema() == (0, 0)
-                if opacity.getextrema() == (255, 255):
-                    pixels = cut.convert("RGB")
+                for tile in names:
+                    part = next(parts)
+                    canvas.paste(part or (0, 0, 0, 0), self._place(tile)[0])
+                    damaged = damaged | {tile} if part is None else damaged - {tile}
+                shown |= names
+                whole, is_lossy = on_ground(canvas, self._behind), any(map(_is_lossy, shown.values()))
+                is_empty = not damaged and canvas.getchannel("A").getextrema() == (0, 0)
+                if last is None:
+                    share = 0.0 if is_empty else 1.0
                 else:
-                    pixels.paste(cut, mask=opacity)
-        return _Part(pixels, is_empty, _is_lossy(name), is_damaged)
+                    share = share_of_change(last, whole, is_lossy=is_lossy or was_lossy)
+                if share:
+                    last, was_lossy = whole, is_lossy
+                    digest = None if is_lossy else sha1(whole.tobytes(), usedforsecurity=False).digest()
+                    yield Chapter(day, share, is_empty, bool(damaged), cells_of(whole), digest)
+
+    def _part(self, asked: tuple[Tile, str | None]) -> Image.Image | None:
+        """Returns the part of the rectangle that an image shows, in RGBA, or None if it cannot be read."""
+        tile, name = asked
+        left, top, right, bottom = box = self._place(tile)[1]
+        if name is None:
+            return Image.new("RGBA", (right - left, bottom - top))
+        try:
+            return stored(self._store, name, self._tile_size).crop(box)
+        except UNREADABLE:
+            return None
 
     def _place(self, tile: Tile) -> tuple[Box, Box]:
         """Returns the box of the rectangle in which the tile's part lies, and the box of the tile that the

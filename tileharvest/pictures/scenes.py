@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -54,6 +55,7 @@ _SMALLEST: Final = 120
 _QUALITY: Final = 88
 
 
+@dataclass(frozen=True, slots=True)
 class Scenes:
     """Pictures of a layer. May be used by several threads.
 
@@ -61,20 +63,12 @@ class Scenes:
     while the viewer is being stopped.
     """
 
-    def __init__(
-        self,
-        store: TileStore,
-        composer: Composer,
-        history: History,
-        outline: MapOutline,
-        layer: LayerOutline,
-    ) -> None:
-        """`layer` is a layer of the outline."""
-        self._store = store
-        self._composer = composer
-        self._history = history
-        self._map = outline
-        self._layer = layer
+    _store: TileStore
+    _composer: Composer
+    _history: History
+    _map: MapOutline
+    _layer: LayerOutline
+    """A layer of the map."""
 
     def zoom(self, ground: Ground, day: date) -> int | None:
         """Returns the deepest zoom at which the ground is at most `MOST_ACROSS` tiles wide and high.

@@ -17,7 +17,7 @@ from pmtiles.reader import MmapSource, Reader, all_tiles
 from tests.end_to_end.real_maps import days
 from tests.export.island import island, noise, picture
 from tests.export.test_restored_tree import past_map
-from tests.export.watching import Count, most_bytes_of_a_file
+from tests.export.watching import Count
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
 from tests.viewer.building import picture as coloured
@@ -161,19 +161,6 @@ def test_where_tiles_nest_by_five_one_zoom_is_archived(tmp_path: Path) -> None:
     with Image.open(io.BytesIO(tiles[zoom, column, row])) as image:
         assert image.size == (SIZE, SIZE)
         assert image.convert("RGBA").getcolors() == [(SIZE * SIZE, (250, 0, 0, 255))]
-
-
-@pytest.mark.parametrize("ending", FORMS)
-def test_a_full_disk_leaves_the_archive_from_before(world: World, tmp_path: Path, ending: str) -> None:
-    path = tmp_path / f"map{ending}"
-    path.write_bytes(b"before")
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        excerpt = excerpt_of(history, MAP, day=SECOND.isoformat())
-        with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
-            write_archive(excerpt, path, None, world.store, Count())
-        with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed"):
-            write_archive(excerpt, path, None, world.store, Count(), 1000)
-    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {path.name: b"before"}
 
 
 def test_what_cannot_be_is_one_line(world: World, tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ import av
 import pytest
 from PIL import Image
 
-from tests.export.watching import Count, most_bytes_of_a_file
+from tests.export.watching import Count
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, THIRD, World, picture
-from tileharvest.errors import ConfigurationError, TileHarvestError
+from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import excerpt_of
-from tileharvest.export.film import FILM_FORMATS, TICKS, Film, film_of, size_of, usual_ending, write_film
+from tileharvest.export.film import TICKS, Film, film_of, size_of, usual_ending, write_film
 from tileharvest.history.database import History
 from tileharvest.tiles.grid import Tile
 
@@ -148,18 +148,3 @@ def test_a_size_that_no_film_can_have_is_refused(text: str) -> None:
     assert (size_of("upright"), size_of("1280x720")) == ((1080, 1920), (1280, 720))
     with pytest.raises(ConfigurationError, match=f"--size {text} "):
         size_of(text)
-
-
-@pytest.mark.parametrize("ending", FILM_FORMATS)
-def test_a_full_disk_and_too_large_a_file_leave_the_film_from_before(
-    world: World, history: History, tmp_path: Path, ending: str
-) -> None:
-    path = tmp_path / f"film{ending}"
-    path.write_bytes(b"before")
-    film = planned(history, path)
-    with most_bytes_of_a_file(1500), pytest.raises(TileHarvestError, match="the disk is full"):
-        write_film(film, path, world.store, Count())
-    with pytest.raises(TileHarvestError, match=r"more than 1\.5 kB, the most that was allowed; nothing was"):
-        write_film(film, path, world.store, Count(), most_bytes=1500)
-    assert path.read_bytes() == b"before"
-    assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208

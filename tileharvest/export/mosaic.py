@@ -199,7 +199,7 @@ def write_sheet(
     chosen, box = sheet.format, sheet.box
     target.watch.expects(box.height)
     with drawing_threads() as pool, TemporaryFile(dir=target.target.parent) as pixels:
-        for band in bands(box, sheet.zoom, sheet.excerpt.tile_size, row, pool):
+        for band in _bands(box, sheet.zoom, sheet.excerpt.tile_size, row, pool):
             if chosen.is_opaque or ground is not None:
                 flat = on_ground(band, ground or background_in(None))
                 pixels.write(flat.convert("RGBA").tobytes())
@@ -224,13 +224,12 @@ def write_sheet(
         whole.save(target.file, chosen.name, **more)
 
 
-def bands(
+def _bands(
     box: PixelBox,
     zoom: int,
     size: tuple[int, int],
     row: Callable[[TileRange], Row],
     pool: Executor,
-    most_bytes: int = _BAND,
 ) -> Iterator[Pillow.Image]:
     """Yields the picture of a box from top to bottom, in bands of RGBA. No band is higher than a tile.
 
@@ -239,7 +238,7 @@ def bands(
     go of before the next one is made: a caller that does the same holds one of them in memory.
     """
     height = size[1]
-    most_lines = max(1, most_bytes // (4 * box.width))
+    most_lines = max(1, _BAND // (4 * box.width))
     top = box.top
     while top < box.bottom:
         bottom = min(box.bottom, (top // height + 1) * height, top + most_lines)

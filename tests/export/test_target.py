@@ -1,0 +1,49 @@
+"""The file of an export, whichever command writes it: what was there before stays until the file is whole."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.export.watching import Count, most_bytes_of_a_file
+from tests.viewer.building import FIRST, MAP, SECOND, World
+from tileharvest.errors import TileHarvestError
+from tileharvest.export.archive import write_archive
+from tileharvest.export.difference import write_difference
+from tileharvest.export.excerpt import excerpt_of
+from tileharvest.export.film import film_of, write_film
+from tileharvest.export.mosaic import sheet_of, write_mosaic
+from tileharvest.history.database import History
+
+
+def write(path: Path, world: World, history: History, **limit: Any) -> None:
+    excerpt = excerpt_of(history, MAP, first=str(FIRST), last=str(SECOND))
+    if path.stem == "mosaic":
+        write_mosaic(sheet_of(excerpt, path, 0, None), path, world.store, Count(), **limit)
+    elif path.stem == "diff":
+        write_difference(sheet_of(excerpt, path, 0, None), path, world.store, Count(), None, **limit)
+    elif path.stem == "film":
+        write_film(film_of(excerpt, path, (352, 352)), path, world.store, Count(), **limit)
+    else:
+        write_archive(excerpt, path, None, world.store, Count(), **limit)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mosaic.png", "diff.png", "film.mp4", "film.webm", "film.webp", "film.gif"),
+        *("archive.pmtiles", "archive.mbtiles", "archive.zip"),
+    ],
+)
+def test_a_full_disk_and_too_large_a_file_leave_the_file_from_before(
+    world: World, history: History, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"before")
+    with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
+        write(path, world, history)
+    with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed; nothing was"):
+        write(path, world, history, most_bytes=1000)
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [name]  # noqa: PTH208 - hidden ones, too

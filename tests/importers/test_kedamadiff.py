@@ -1,10 +1,13 @@
-"""Archives of KedamaDiff, made from a real map by what its sources say, become the history of the map."""
+"""Archives of KedamaDiff, made of a real map's harvested versions, become the history of the map."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from hashlib import sha1
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.end_to_end.project import Project, RecordedVersion
-from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, Harvested, days
-from tests.end_to_end.rendering import LAYER, Rendering
+from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH, Harvested
+from tests.end_to_end.rendering import LAYER
 from tests.fuzz import assert_told, fuzzed
 from tests.importers.imports import Watched
-from tests.importers.kedamadiff_script import KedamaDiff
 from tests.servers.nginx import Nginx
 from tests.servers.published import published
 from tileharvest.errors import SiteError, TileHarvestError
@@ -30,6 +32,70 @@ from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile, Zone
 
 NOW = datetime(2022, 1, 1, tzinfo=UTC)
+SAVENAME = "antworld_day"
+SCHEMA: Final = """
+    CREATE TABLE crawl_records(
+        file_name varchar(40) NOT NULL, crawled_at varchar(8) NOT NULL, map_rotation varchar(2),
+        ETag varchar(30) NOT NULL, zoom_level INTEGER NOT NULL, coord_x INTEGER NOT NULL,
+        coord_y INTEGER NOT NULL, frozen boolean DEFAULT False, deleted boolean DEFAULT False
+    );
+    CREATE TABLE map_attributes(
+        id INTEGER PRIMARY KEY NOT NULL, map_name varchar(30), map_savename varchar(30),
+        storage_type varchar(6), data_path varchar(128)
+    );
+    CREATE TABLE last_update(
+        id INTEGER PRIMARY KEY NOT NULL, date varchar(8), total_depth INTEGER, renderer varchar(128)
+    );
+"""
+"""As `util/update_history_DBConn.py` of xmoiduts/KedamaDiff has it."""
+
+
+@dataclass
+class KedamaDiff:
+    """An archive with all versions of a real map. It has both forms; the newer one counts."""
+
+    folder: Path
+    versions: list[RecordedVersion]
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data" / SAVENAME
+
+    @property
+    def database(self) -> Path:
+        return self.data / "crawl_records.sqlite3"
+
+    def write(self, bodies: dict[str | None, bytes]) -> None:
+        self.data.mkdir(parents=True)
+        updates: dict[str, list[dict[str, str]]] = {}
+        latest, rows = {}, []
+        for one in self.versions:
+            name, day = f"{one.zoom}_{one.x}_{one.y}.jpg", one.day.replace("-", "")
+            image = self.folder / "images" / SAVENAME / day / name
+            image.parent.mkdir(parents=True, exist_ok=True)
+            image.write_bytes(bodies[one.sha1])
+            rows.append((name, day, one.etag, one.zoom, one.x, one.y))
+            # The older form keeps the ETag with which an image came, and the last one of each file.
+            updates.setdefault(name, []).append({"ETag": '"old"', "Save_in": f"images/{SAVENAME}/{day}/"})
+            latest[name] = {"ETag": one.etag}
+        (self.data / "update_history.json").write_text(json.dumps(updates))
+        (self.data / "latest_ETag.json").write_text(json.dumps(latest))
+        with closing(sqlite3.connect(self.database)) as connection:
+            connection.executescript(SCHEMA)
+            columns = "file_name, crawled_at, ETag, zoom_level, coord_x, coord_y"
+            connection.executemany(f"INSERT INTO crawl_records ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+            about = (LAYER, SAVENAME)
+            connection.execute("INSERT INTO map_attributes VALUES (1, ?, ?, 'local', 'data')", about)
+            about = (rows[-1][1], ANTWORLD_DEPTH)
+            connection.execute("INSERT INTO last_update VALUES (1, ?, ?, 'Overviewer')", about)
+            connection.commit()
+
+    def change(self, *statements: str) -> None:
+        """Changes the database, as a person could."""
+        with closing(sqlite3.connect(self.database)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
 
 
 def imported(
@@ -50,24 +116,12 @@ def imported(
     return watch
 
 
-@pytest.fixture(scope="session")
-def archived(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> KedamaDiff:
-    """An archive with all days of a real map. It has both forms; the newer one counts."""
-    folder = tmp_path_factory.mktemp("kedamadiff")
-    script = KedamaDiff(folder / "archive", "antworld_day")
-    for version, day in enumerate(days(shared_maps, ANTWORLD), start=1):
-        site = published(shared_maps, ANTWORLD, version, folder / "site")
-        script.visit(Rendering(site, ANTWORLD_DEPTH), day)
-    script.write_json()
-    script.write_database(LAYER, ANTWORLD_DEPTH)
-    return script
-
-
 @pytest.fixture
-def newer(archived: KedamaDiff, tmp_path: Path) -> KedamaDiff:
-    copy = KedamaDiff(tmp_path / "archive", archived.savename, archived.records)
-    shutil.copytree(archived.folder, copy.folder, symlinks=True)
-    return copy
+def newer(antworld: list[Harvested], tmp_path: Path) -> KedamaDiff:
+    versions = sorted(antworld[-1].versions, key=lambda one: one.day)
+    archive = KedamaDiff(tmp_path / "archive", versions)
+    archive.write({sha1(body).hexdigest(): body for body in antworld[-1].stored.values()})
+    return archive
 
 
 def told(versions: set[RecordedVersion], *, with_etags: bool) -> set[RecordedVersion]:
@@ -91,7 +145,7 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
     is_newer: bool,
 ) -> None:
     if not is_newer:
-        (newer.data / "crawl_records.sqlite3").unlink()
+        newer.database.unlink()
     watch = imported(newer.folder, project.data, layer=None if is_newer else LAYER)
     assert [day.isoformat() for day in watch.days] == [one.day for one in antworld]
     harvested = antworld[-1].versions
@@ -144,10 +198,10 @@ def test_missing_images_are_listed_and_imported_when_they_are_found_again(
     newer: KedamaDiff, project: Project
 ) -> None:
     """A day none of whose images is there is left out."""
-    images, everything = newer.folder / "images", sum(len(records) for records in newer.records.values())
+    images = newer.folder / "images"
     images.rename(newer.folder / "elsewhere")
     watch = imported(newer.folder, project.data)
-    assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, everything)
+    assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, len(newer.versions))
     (newer.folder / "elsewhere").rename(images)
     damaged = min(images.rglob("*.jpg"))
     body = damaged.read_bytes()
@@ -163,8 +217,7 @@ def test_missing_images_are_listed_and_imported_when_they_are_found_again(
 def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project) -> None:
     watch = imported(newer.folder, project.data, zooms=(-6, -4))
     assert {one.zoom for one in project.versions()} == {-6, -5, -4}
-    everything = sum(len(records) for records in newer.records.values())
-    assert watch.outside + len(project.versions()) == everything
+    assert watch.outside + len(project.versions()) == len(newer.versions)
     corner = Zone(center=(127, 127), width=1, height=1, zoom=0)
     with pytest.raises(SiteError, match="map 'antworld' keeps none of the tiles of antworld_day"):
         imported(newer.folder, project.data / "other", zooms=(0, 0), zones=(corner,))
@@ -188,6 +241,9 @@ def test_file_names_are_the_grids_or_paths_of_overviewer(file: str, tile: Tile) 
 ROTATIONS: Final = "UPDATE crawl_records SET map_rotation = iif(rowid % 2, 'tr', 'tl')"
 
 
+DAMAGED: Final = r"the records in .* cannot be read .*mend or restore"
+
+
 @pytest.mark.parametrize(
     ("damage", "options", "words"),
     [
@@ -195,23 +251,15 @@ ROTATIONS: Final = "UPDATE crawl_records SET map_rotation = iif(rowid % 2, 'tr',
         (lambda its: shutil.rmtree(its.data), {}, "is not an archive of KedamaDiff: no data/SAVENAME/crawl"),
         (lambda its: shutil.copytree(its.data, its.data.parent / "v2"), {}, "antworld_day, v2: say which"),
         (lambda its: its.change(ROTATIONS), {}, "of the rotations tl and tr, and their images share"),
-        (
-            lambda its: (its.data / "crawl_records.sqlite3").write_bytes(b"SQLite format 3\0, cut off"),
-            {},
-            r"the records in .* cannot be read .*mend or restore",
-        ),
-        (
-            lambda its: its.change("UPDATE crawl_records SET crawled_at = 'monday'"),
-            {},
-            r"the records in .* cannot be read .*mend or restore",
-        ),
+        (lambda its: its.database.write_bytes(b"SQLite format 3\0, cut off"), {}, DAMAGED),
+        (lambda its: its.change("UPDATE crawl_records SET crawled_at = 'monday'"), {}, DAMAGED),
         (
             lambda its: its.change("UPDATE map_attributes SET map_name = ''"),
             {},
-            "which layer of map 'antworld' is the archive of",
+            "which layer of map 'antworld'",
         ),
         (
-            lambda its: None,
+            lambda _: None,
             {"layers": ("night",), "layer": "day"},
             r"keeps the layers night by maps\.toml, and",
         ),
@@ -228,10 +276,12 @@ def test_what_cannot_be_imported_is_one_line(
 def test_records_that_were_deleted_do_not_count_and_the_rotation_of_the_others_names_mapcrafters_layer(
     newer: KedamaDiff, project: Project
 ) -> None:
-    newer.change(ROTATIONS)
-    newer.change("UPDATE crawl_records SET deleted = 1 WHERE map_rotation = 'tl'")
-    newer.change("UPDATE last_update SET renderer = 'Mapcrafter'")
-    newer.change("UPDATE map_attributes SET map_name = 'map_world'")
+    newer.change(
+        ROTATIONS,
+        "UPDATE crawl_records SET deleted = 1 WHERE map_rotation = 'tl'",
+        "UPDATE last_update SET renderer = 'Mapcrafter'",
+        "UPDATE map_attributes SET map_name = 'map_world'",
+    )
     assert imported(newer.folder, project.data, savename="antworld_day").days
     with History.open_read_only(f"sqlite:///{project.database}") as history:
         assert [one.name for one in map_outline(history, ANTWORLD).layers] == ["map_world/tr"]

@@ -97,13 +97,6 @@ def test_a_rectangle_over_two_tiles_changes_with_either(world: World) -> None:
     assert days(told(world, ground(48, 0, 64, 64))) == [day(0), day(2)]
 
 
-def test_a_picture_that_comes_back_shows_the_same(world: World) -> None:
-    one, two = as_png(textured(1)), as_png(textured(2))
-    harvest(world, {LEFT: one}, {LEFT: two}, {LEFT: one})
-    first, second, third = told(world, ground(0, 0, 20, 20))
-    assert (first.shows(third), second.shows(third)) == (True, False)
-
-
 def test_the_noise_of_jpeg_is_no_change_and_a_mark_is(world: World, shared_maps: Path) -> None:
     drawn = published_tile(shared_maps)
     noise = [as_jpeg(drawn, quality) for quality in (95, 85, 75)]

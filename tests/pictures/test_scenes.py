@@ -15,7 +15,7 @@ from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.notices.notice import changed_places
 from tileharvest.pictures.composer import Composer, PastLayer
-from tileharvest.pictures.pixels import UNREADABLE, background, picture_of
+from tileharvest.pictures.pixels import background
 from tileharvest.pictures.scenes import GAP, HALF, HEADING, MOST_ACROSS, Scenes, change_picture
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
@@ -36,17 +36,6 @@ def scenes(world: World) -> Iterator[Scenes]:
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         outline = map_outline(history, MAP)
         yield Scenes(world.store, Composer(world.store), history, outline, outline.layers[0])
-
-
-def test_a_rectangle_shows_its_part_of_each_tile_as_it_was_on_the_day(world: World) -> None:
-    world.harvest(FIRST, {A: picture(RED), B: picture(RED)})
-    world.harvest(SECOND, {B: picture(GREEN)})
-    # Tiles of 8 pixels: two of the left tile, and three of the right one.
-    ground = Ground(1.5, 0.5, 2.75, 2)
-    with scenes(world) as drawn:
-        image, before = (drawn.mosaic(ground, 0, day) for day in (SECOND, FIRST))
-    assert (image.size, before.getcolors()) == ((5, 6), [(30, RED[:3])])
-    assert [image.getpixel((column, 3)) for column in range(5)] == [RED[:3]] * 2 + [GREEN[:3]] * 3
 
 
 def test_a_large_rectangle_is_shown_at_a_coarser_zoom_that_is_composed(world: World) -> None:
@@ -141,23 +130,6 @@ def test_the_picture_of_a_change_has_a_frame_around_what_differs(
     assert before == pytest.approx(after, abs=0.001) != 0
     shutil.rmtree(world.data / "tiles")
     assert change_of(world) is None
-
-
-def lowres(side: int = 10) -> bytes:
-    """As BlueMap's `LowresTile` lays it out: one column and one row more, and as much again below."""
-    image = Image.new("RGBA", (side + 1, 2 * (side + 1)), RED)
-    image.paste((0, 0, 255, 255), (0, 0, side + 1, side + 1))
-    image.paste(GREEN, (0, 0, side, side))
-    return as_png(image)
-
-
-def test_of_a_lowres_image_the_upper_part_is_the_picture_and_any_other_image_stays() -> None:
-    seen = Image.open(io.BytesIO(picture_of(lowres())))
-    assert (seen.size, seen.convert("RGBA").getcolors()) == ((10, 10), [(100, GREEN)])
-    for other in (picture(), picture(height=9), picture(RED, 16, 8), b"", b"abc", picture()[:30]):
-        assert picture_of(other) == other
-    with pytest.raises(UNREADABLE):
-        picture_of(lowres()[:60])
 
 
 def test_the_colour_behind_tiles_is_the_maps_own_if_it_is_one() -> None:

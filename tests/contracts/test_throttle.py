@@ -1,4 +1,4 @@
-"""What every throttle must keep: in memory, in a file of one computer, and in a fleet's Redis."""
+"""Every throttle keeps the rules of `HostState`: in memory, in a file of one computer, in a fleet's Redis."""
 
 import asyncio
 import json
@@ -6,22 +6,37 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from threading import Barrier
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from tests.contracts.throttles import NOW, Clock, Link, opened
+from tests.contracts.throttles import Clock, Link, opened
 from tests.end_to_end.forking import ROOT
 from tests.servers.redis import RedisServer
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import SET_BACK, TURN, Share, Spent, Throttle
+from tileharvest.politeness.throttle import HORIZON, TURN, HostState, Share, Spent
+
+_HOSTS: Final = count()
+_PAUSES: Final = st.one_of(st.floats(0, 1), st.sampled_from([TURN, 60.0, -3_600.0]))
+_WORKERS: Final = st.sampled_from("1234")
+_SPENT: Final = st.builds(Spent, st.integers(0, 9), st.integers(0, 9), st.floats(0, 9))
+_SHARES: Final = st.builds(Share, _WORKERS, st.sampled_from("ab"), st.integers(0, 4), st.booleans(), _SPENT)
+_LIMITS: Final = st.dictionaries(st.sampled_from(["host", "map a", "map b"]), st.floats(0.01, 100))
+_ACTS: Final = st.one_of(
+    st.tuples(st.just("reserve"), _LIMITS, st.sampled_from([HORIZON, 0.0])),
+    st.tuples(st.just("rest"), st.floats(0, 100)),
+    st.tuples(st.just("share"), _SHARES, st.integers(1, 9), st.integers(1, 9), st.floats(1, 60)),
+    st.tuples(st.just("leave"), _WORKERS),
+)
 
 
 @pytest.fixture(params=["memory", "file", "redis"])
@@ -29,153 +44,33 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, redis: RedisServer) ->
     return {"memory": "memory", "file": str(tmp_path / "hosts"), "redis": str(redis.socket)}[request.param]
 
 
-def of_two_processes(test: Callable[..., Awaitable[None]]) -> Callable[[str], None]:
-    """Runs a test with a clock and the throttles of two processes, at each of the places. In memory there is
-    one process."""
-
-    async def running(place: str) -> None:
-        clock = Clock()
-        async with opened(place, clock) as one, opened(place, clock) as other:
-            await test(clock, one, one if place == "memory" else other)
-
-    return lambda place: asyncio.run(running(place))
+def of_process(process: str, value: Any) -> Any:
+    """A worker of that process in place of one of any."""
+    if isinstance(value, Share):
+        return replace(value, worker=f"{process}:{value.worker}")
+    return f"{process}:{value}" if isinstance(value, str) else value
 
 
-async def share(
-    throttle: Any,
-    number: int = 0,
-    places: int = 0,
-    name: str = "m",
-    *,
-    limits: tuple[int, int] = (4, 4),
-    lasts: float = 60,
-    is_busy: bool = True,
-) -> int:
-    """Returns how many requests this worker of a process may have on the way."""
-    own = Share(f"{throttle.process}:{number}", name, places, is_busy)
-    return (await throttle.share("h", own, *limits, lasts))[0]
-
-
-@of_two_processes
-async def test_starts_of_several_processes_are_one_row(clock: Clock, one: Throttle, other: Throttle) -> None:
-    for start, process in enumerate((one, one, other)):
-        assert await process.reserve("h", {"host": 0.1}) == (pytest.approx(NOW + start / 10), True)
-    # Further ahead than the horizon.
-    assert await one.reserve("h", {"host": 0.1}) == (pytest.approx(NOW + 0.3), False)
-    assert await one.reserve("g", {"host": 0.1}) == (NOW, True)
-    clock.now += 0.1
-    assert await one.reserve("h", {"host": 0.1}) == (pytest.approx(NOW + 0.3), True)
-
-
-@of_two_processes
-async def test_a_map_keeps_its_own_limit_and_the_hosts(clock: Clock, one: Throttle, other: Throttle) -> None:
-    both = {"host": 0.05, "map a": 0.1}
-    assert await one.reserve("h", both) == (NOW, True)
-    assert await other.reserve("h", {"host": 0.05, "map b": 0.1}) == (pytest.approx(NOW + 0.05), True)
-    clock.now += 0.05
-    assert await one.reserve("h", both) == (pytest.approx(NOW + 0.1), True)
-    assert await one.reserve("h", {"host": 0.05, "map a": 1.0}) == (pytest.approx(NOW + 1.1), False)
-
-
-@of_two_processes
-async def test_the_gap_is_read_when_the_next_start_is_reserved(clock: Clock, one: Any, other: Any) -> None:
-    await one.reserve("h", {"host": 60.0})
-    clock.now += 0.2
-    assert (await other.reserve("h", {"host": 0.3})).start == pytest.approx(NOW + 0.3)
-
-
-@of_two_processes
-async def test_a_clock_that_was_set_back_costs_a_minute(clock: Clock, one: Throttle, other: Throttle) -> None:
-    clock.now += 3_600
-    await one.reserve("h", {"host": 2.0})
-    clock.now = NOW
-    for later, is_granted in ((0, False), (SET_BACK, False), (SET_BACK + 2, True)):
-        clock.now = NOW + later
-        found = await one.reserve("h", {"host": 2.0})
-        assert found == (pytest.approx(NOW + SET_BACK + 2), is_granted)
-
-
-@of_two_processes
-async def test_a_rest_is_for_everybody_and_the_last_one_to_end_counts(
-    clock: Clock, one: Throttle, other: Throttle
+@given(st.lists(st.tuples(_PAUSES, st.booleans(), _ACTS), max_size=30))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+def test_a_throttle_does_what_the_rules_say_whichever_process_asks(
+    place: str, calls: list[tuple[float, bool, tuple[Any, ...]]]
 ) -> None:
-    await one.rest("h", 60)
-    await one.rest("h", 5)
-    assert await other.reserve("h", {}) == (NOW + 60, False)
-    assert await other.reserve("g", {}) == (NOW, True)
-    clock.now += 60
-    assert (await other.reserve("h", {})).start == NOW + 60
+    """In memory there is one process."""
 
+    async def test() -> None:
+        clock, rules, host = Clock(), HostState(), f"h{next(_HOSTS)}"
+        async with opened(place, clock) as one, opened(place, clock) as another:
+            other = one if place == "memory" else another
+            for pause, is_other, (act, *values) in calls:
+                clock.now += pause
+                given = [of_process(one.process, value) for value in values]
+                expected = getattr(rules, act)(clock.now, *given)
+                if act == "reserve":
+                    expected = clock.now + expected[0], expected[1]
+                assert await getattr(other if is_other else one, act)(host, *given) == expected
 
-@of_two_processes
-async def test_one_worker_at_a_time_may_probe(clock: Clock, one: Throttle, other: Throttle) -> None:
-    probe = {"probe": 5.0}
-    assert [(await each.reserve("h", probe, 0.0)).is_granted for each in (one, other)] == [True, False]
-    clock.now += 5
-    assert (await other.reserve("h", probe, 0.0)).is_granted
-
-
-@of_two_processes
-async def test_shares_of_all_workers_are_no_more_than_the_places(
-    clock: Clock, one: Throttle, other: Throttle
-) -> None:
-    limits = (4, 5)
-    assert await share(one, limits=limits) == 4
-    # The first one still has four on the way.
-    assert await share(other, 1, limits=limits) == 0
-    assert await share(one, places=3, limits=limits) == 2
-    assert await share(other, 1, limits=limits) == 1
-    assert await share(one, places=2, limits=limits) == 2
-    assert await share(other, 1, limits=limits) == 2
-    # Another map has what is left of the host's.
-    assert await share(other, 2, name="another", limits=limits) == 1
-
-
-@of_two_processes
-async def test_what_cannot_be_divided_goes_to_each_in_turn(clock: Clock, one: Any, other: Any) -> None:
-    had = []
-    for _ in range(2):
-        for _ in range(2):
-            shares = [await share(each, i, limits=(9, 3)) for i, each in enumerate((one, other))]
-        had.append(shares)
-        clock.now += TURN
-    assert sorted(had) == [[1, 2], [2, 1]]
-
-
-@of_two_processes
-async def test_a_share_ends_when_its_worker_is_idle_or_leaves_or_is_silent(
-    clock: Clock, one: Throttle, other: Throttle
-) -> None:
-    await share(one)
-    assert await share(one, places=1, is_busy=False) == 0
-    assert await share(other, 1, lasts=10) == 3
-    await one.leave("h", f"{one.process}:0")
-    assert await share(other, 1, lasts=10) == 4
-    clock.now += 10
-    assert await share(one) == 4
-
-
-@of_two_processes
-async def test_workers_of_a_map_spend_one_budget_until_none_is_left(
-    clock: Clock, one: Throttle, other: Throttle
-) -> None:
-    async def spend(throttle: Throttle, number: int, *spent: Any, name: str = "m") -> Spent:
-        own = Share(f"{throttle.process}:{number}", name, 0, spent=Spent(*spent))
-        return (await throttle.share("h", own, 4, 4, 60))[1]
-
-    await spend(one, 0, 10, 500, 1.5)
-    assert await spend(other, 1, 2, 100, 0.5) == (10, 500, 1.5)
-    assert await spend(other, 2, name="another") == (0, 0, 0)
-    assert await spend(one, 0, 12, 500, 1.5) == (2, 100, 0.5)
-    # What a worker has spent counts when it has ended.
-    await one.leave("h", f"{one.process}:0")
-    assert await spend(other, 3) == (14, 600, 1.5)
-    for number in (1, 3):
-        await other.leave("h", f"{other.process}:{number}")
-    # The run ends with its last worker, and another map of the host makes no difference.
-    await spend(other, 2, name="another")
-    assert await spend(one, 0) == (0, 0, 0)
-    assert await spend(one, 4) == (0, 0, 0)
+    asyncio.run(test())
 
 
 def program(*words: str) -> list[str]:
@@ -211,25 +106,22 @@ def test_the_share_of_a_killed_process_is_free_at_once_on_one_computer(tmp_path:
 
         async def test() -> None:
             async with opened(str(tmp_path), Clock()) as one:
-                assert await share(one) == 0
+                own = Share(f"{one.process}:0", "m", 0)
+                assert (await one.share("h", own, 4, 4, 60))[0] == 0
                 process.kill()
                 process.wait()
-                assert await share(one) == 4
+                assert (await one.share("h", own, 4, 4, 60))[0] == 4
 
         asyncio.run(test())
 
 
-async def test_a_file_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
-    (tmp_path / "throttle.sqlite").write_bytes(b"something else" * 100)
+async def test_a_file_that_cannot_be_read_is_begun_anew_as_a_whole_or_for_one_host(tmp_path: Path) -> None:
+    file = tmp_path / "throttle.sqlite"
+    file.write_bytes(b"something else" * 100)
     async with opened(str(tmp_path), Clock()) as one:
         assert (await one.reserve("h", {"host": 1.0})).is_granted
-
-
-async def test_what_cannot_be_read_of_a_host_is_begun_anew(tmp_path: Path) -> None:
-    async with opened(str(tmp_path), Clock()) as one:
-        await one.reserve("h", {"host": 1.0})
-        with sqlite3.connect(tmp_path / "throttle.sqlite") as file:
-            file.execute("UPDATE hosts SET state = x'c1ff'")
+        with sqlite3.connect(file) as connection:
+            connection.execute("UPDATE hosts SET state = x'c1ff'")
         assert (await one.reserve("h", {"host": 1.0})).is_granted
         assert not (await one.reserve("h", {"host": 1.0})).is_granted
 

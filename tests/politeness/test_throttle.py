@@ -1,13 +1,13 @@
-"""The pure rules: which starts are reserved, and how places are divided."""
+"""The pure rules: which starts are reserved, how places are divided, and what a run has spent."""
 
 from itertools import pairwise
 from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
+from pytest import approx  # noqa: PT013 - a short name for many
 
-from tileharvest.politeness.throttle import HORIZON, TURN, HostState, Share
+from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, HostState, Share, Spent
 
 NOW: Final = 1_000.0
 EXACT: Final = 1e-6
@@ -36,6 +36,32 @@ def test_no_two_starts_are_closer_than_any_limit_allows(
     assert all(later - earlier >= 0.25 - EXACT for earlier, later in pairwise(of_map))
 
 
+def test_starts_are_one_row_of_the_host_as_far_as_the_horizon_and_a_map_keeps_its_own_limit() -> None:
+    host, both = HostState(), {"host": 0.05, "map a": 0.1}
+    assert host.reserve(NOW, both, HORIZON) == (0, True)
+    assert host.reserve(NOW, {"host": 0.05, "map b": 0.1}, HORIZON) == (approx(0.05), True)
+    assert host.reserve(NOW, both, HORIZON) == (approx(0.1), True)
+    assert host.reserve(NOW, both, 0.0) == (approx(0.2), False)
+    # The spacing counts that holds when the next start is reserved.
+    assert host.reserve(NOW, {"host": 0.05, "map a": 60.0}, HORIZON) == (approx(60.1), False)
+    assert host.reserve(NOW, both, HORIZON) == (approx(0.2), True)
+
+
+def test_a_clock_that_was_set_back_costs_a_minute() -> None:
+    host, limits = HostState(), {"host": 2.0}
+    host.reserve(NOW + 3_600, limits, HORIZON)
+    for later, found in ((0, (SET_BACK + 2, False)), (SET_BACK, (2, False)), (SET_BACK + 2, (0, True))):
+        assert host.reserve(NOW + later, limits, HORIZON) == found
+
+
+def test_in_a_rest_nothing_starts_and_of_several_the_last_one_to_end_counts() -> None:
+    host = HostState()
+    host.rest(NOW, 60)
+    host.rest(NOW, 5)
+    assert host.reserve(NOW, {}, HORIZON) == (60, False)
+    assert host.reserve(NOW + 60, {}, HORIZON) == (0, True)
+
+
 def own(worker: int, places: int = 0, name: str = "m", *, is_busy: bool = True) -> Share:
     return Share(str(worker), name, places, is_busy)
 
@@ -60,18 +86,50 @@ def test_all_shares_together_never_exceed_the_places(
             assert sum(one.places for one in known if one.map == name) <= of_map
 
 
-def shares(workers: list[Share], of_map: int, of_host: int, now: float = NOW) -> list[int]:
-    """What each of these workers gets when all have given back what they had."""
-    host = HostState(shares={one.worker: replace(one, ends=now + 60) for one in workers})
-    found = []
-    for one in workers:
-        found.append(host.share(now, one, of_map, of_host, 60)[0])
-        host.shares[one.worker] = replace(one, ends=now + 60)
-    return found
+def shares(host: HostState, *workers: Share, of_map: int, of_host: int, now: float = NOW) -> list[int]:
+    return [host.share(now, one, of_map, of_host, 60)[0] for one in workers]
+
+
+def test_places_are_divided_as_those_that_had_them_give_them_back() -> None:
+    host, places = HostState(), {"of_map": 4, "of_host": 5}
+    assert shares(host, own(1), own(2), **places) == [4, 0]
+    assert shares(host, own(1, 3), own(2), own(1, 2), own(2), **places) == [2, 1, 2, 2]
+    # Another map has what is left of the host's.
+    assert shares(host, own(3, name="another"), **places) == [1]
 
 
 def test_each_of_more_workers_than_places_has_its_turn() -> None:
-    workers = [own(number) for number in range(5)]
-    turns = [shares(workers, 2, 9, number * TURN) for number in range(5)]
+    host, workers, turns = HostState(), [own(number) for number in range(5)], []
+    for turn in range(5):
+        for _ in range(2):
+            found = shares(host, *workers, of_map=2, of_host=9, now=turn * TURN)
+        turns.append(found)
     assert all(sum(turn) == 2 for turn in turns)
     assert [sum(had) for had in zip(*turns, strict=True)] == [2] * 5
+
+
+def test_a_share_ends_when_its_worker_is_idle_or_leaves_or_is_silent() -> None:
+    host, places = HostState(), {"of_map": 4, "of_host": 4}
+    assert shares(host, own(1), own(1, 1, is_busy=False), own(2), **places) == [4, 0, 3]
+    host.leave(NOW, "1")
+    assert shares(host, own(2), own(3), **places) == [4, 0]
+    assert shares(host, own(3), now=NOW + 60, **places) == [4]
+
+
+def test_workers_of_a_map_spend_one_budget_until_the_last_has_ended() -> None:
+    host = HostState()
+
+    def spend(worker: str, *spent: float, name: str = "m") -> Spent:
+        return host.share(NOW, Share(worker, name, 0, spent=Spent(*spent)), 4, 4, 60)[1]  # type: ignore[arg-type]
+
+    assert spend("1", 10, 500, 1.5) == Spent()
+    assert spend("2", 2, 100, 0.5) == (10, 500, 1.5)
+    assert spend("3", name="another") == Spent()
+    assert spend("1", 12, 500, 1.5) == (2, 100, 0.5)
+    host.leave(NOW, "1")
+    # What a worker has spent counts when it has ended.
+    assert spend("4") == (14, 600, 1.5)
+    for worker in ("2", "4"):
+        host.leave(NOW, worker)
+    # Another map of the host makes no difference.
+    assert spend("1") == spend("5") == Spent()

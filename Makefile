@@ -15,6 +15,8 @@ DEBIAN_PACKAGES := nginx-light chromium-headless-shell redis-server postgresql l
 RENDERER ?= overviewer
 # The kinds of wheels that Debian trixie, with glibc 2.41, takes on arm64.
 ARM64 := $(foreach minor,$(shell seq 17 41),--platform manylinux_2_$(minor)_aarch64) --platform manylinux2014_aarch64
+# The Pythons that pyproject.toml names.
+PYTHONS := 3.11 3.12 3.13 3.14
 # How many pytest processes; the end-to-end tests start servers and crawlers of their own. On two cores the other
 # three use the time in which tests wait for a site's pace, a rest, a lease or a program. One more costs 10 s of a
 # core, as each process loads all tests.
@@ -46,7 +48,19 @@ torture: debian-packages $(VENV)/development ## kill harvests a thousand times, 
 	$(if $(ARGS),,nice $(BIN)/pytest -n $(TEST_PROCESSES) --all -m hypothesis)
 
 pythons: $(VENV)/development ## prepare the other Pythons of this computer for the tests of the package
-	$(BIN)/python tools/pythons.py
+	@# The program's dependencies, anew when they have changed. Without a network the tests go on without a Python.
+	@own=$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	PATH="$$PATH:$$(echo $${PYENV_ROOT:-$$HOME/.pyenv}/versions/*/bin | tr ' ' ':')"; \
+	for version in $(PYTHONS); do \
+		folder=build/pythons/$$version; \
+		[ $$version = $$own ] && continue; \
+		[ $$folder/done -nt requirements.txt ] && [ $$folder/done -nt container/constraints.txt ] && continue; \
+		python$$version -c 'import ensurepip' 2> /dev/null || continue; \
+		echo "Python $$version: the dependencies are installed for the tests"; \
+		python$$version -m venv --clear $$folder && $$folder/bin/python -m pip install -qq --no-compile \
+			--disable-pip-version-check --constraint container/constraints.txt --requirement requirements.txt \
+			&& touch $$folder/done || rm -rf $$folder; \
+	done
 
 bench: $(VENV)/development ## tiles/s against stock Scrapy, and flatness; options in ARGS
 	$(BIN)/python -m bench $(ARGS)

@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from bench.long_history import MAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import date
 
     from playwright.sync_api import Browser
@@ -75,7 +75,7 @@ def _measured(browser: Browser, address: str, days: Sequence[date], *, is_far: b
         opened.wait_for_function(_FILLED)
         size, requests, paint, pictures = opened.evaluate(_OPENED)
         milliseconds = []
-        for day in _chosen(days[:-1]):
+        for day in Random(1).sample(days[:-1], STEPS):  # noqa: S311 - the same days each time
             milliseconds.append(opened.evaluate(_JUMP, day.toordinal() - _EPOCH))
             opened.wait_for_function(_FILLED)
     return {
@@ -87,7 +87,3 @@ def _measured(browser: Browser, address: str, days: Sequence[date], *, is_far: b
         "jump, p50 ms": statistics.median(milliseconds),
         "jump, most ms": max(milliseconds),
     }
-
-
-def _chosen(days: Sequence[date]) -> Iterator[date]:
-    yield from Random(1).sample(days, STEPS)  # noqa: S311 - the same days each time

@@ -8,7 +8,7 @@ It has Scrapy's default settings but for 32 requests at a time and the log level
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from scrapy import Request, Spider
 from scrapy.crawler import CrawlerProcess
@@ -27,11 +27,8 @@ class StockSpider(Spider):
     """A spider that yields its requests one by one, as Scrapy's documentation shows it."""
 
     name = "stock"
-
-    def __init__(self, url: str, depth: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.url = url
-        self.depth = depth
+    url: str
+    depth: int
 
     async def start(self) -> AsyncIterator[Request]:
         for path in tile_paths(self.depth):

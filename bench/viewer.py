@@ -45,22 +45,6 @@ class Server(NamedTuple):
     process: int
 
 
-class Client:
-    """A kept connection to a server."""
-
-    def __init__(self, server: Server) -> None:
-        self._connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
-
-    def get(self, path: str) -> bytes:
-        """Returns the body of an answer. Raises RunFailedError for another status than 200."""
-        self._connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
-        with self._connection.getresponse() as answer:
-            body = answer.read()
-            if answer.status != 200:
-                raise RunFailedError(f"{path} was answered with {answer.status}: {body!r}")
-        return body
-
-
 def measure(folder: Path, console: Console, versions: int) -> dict[str, Any]:
     """Makes a history, serves it, asks, and opens the page."""
     long_history.make(folder, versions, DEPTH)
@@ -95,13 +79,21 @@ def _serving(folder: Path, core: int) -> Iterator[Server]:
 
 def _waits(server: Server) -> Iterator[dict[str, Any]]:
     """Yields how long each question takes until its answer's last byte. One is asked after the other."""
-    client = Client(server)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=60)
+
+    def get(path: str) -> None:
+        connection.request("GET", path, headers={"Accept-Encoding": "gzip"})
+        with connection.getresponse() as answer:
+            body = answer.read()
+            if answer.status != 200:
+                raise RunFailedError(f"{path} was answered with {answer.status}: {body!r}")
+
     for what, paths in _questions(Random(1)).items():  # noqa: S311 - the same questions each time
-        client.get(paths[0])
+        get(paths[0])
         milliseconds, before = [], cpu_of(server.process)
         for path in paths:
             began = time.perf_counter()
-            client.get(path)
+            get(path)
             milliseconds.append((time.perf_counter() - began) * 1000)
         percentiles = statistics.quantiles(milliseconds, n=100, method="inclusive")
         waits = {f"p{percent} ms": percentiles[percent - 1] for percent in (50, 95, 99)}

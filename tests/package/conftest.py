@@ -73,7 +73,7 @@ def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
     """Installs the wheel for a version of Python, once.
 
     The dependencies are not installed anew: they are those that the tests run with, or that
-    `tools/pythons.py` has installed.
+    `make pythons` has installed.
     """
 
     @cache

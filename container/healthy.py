@@ -97,9 +97,9 @@ def _check_worker() -> None:
 
 async def _check_redis(settings: dict[str, object]) -> None:
     from tileharvest.errors import QueueError  # noqa: PLC0415
-    from tileharvest.queue.redis.link import RedisLink, connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
 
-    link = RedisLink(connection_parameters(settings), "Redis", PATIENCE)
+    link = RedisLink(settings, "Redis", PATIENCE)
     try:
         await link.open()
     except QueueError as error:

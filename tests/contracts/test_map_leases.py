@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from scrapy.settings import BaseSettings
 
 from tests.servers.redis import RedisServer
 from tileharvest.politeness.lock import Lock
@@ -15,7 +16,9 @@ Making = Callable[[], Awaitable[Leases]]
 
 
 def over_redis(url: str) -> RedisMapLeases:
-    return RedisMapLeases(RedisLink({"url": url}, "the list of map leases", 5.0), silent=100.0)
+    return RedisMapLeases(
+        RedisLink(BaseSettings({"REDIS_URL": url}), "the list of map leases", 5.0), silent=100.0
+    )
 
 
 @pytest.fixture(params=["local", "redis"])

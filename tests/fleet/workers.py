@@ -12,6 +12,8 @@ from hashlib import sha1
 from pathlib import Path
 from typing import Any, Final, Self
 
+from scrapy.settings import BaseSettings
+
 from tests.crash.soundness import assert_sound, is_leftover
 from tests.end_to_end.forking import ROOT, Forked
 from tests.end_to_end.project import Project
@@ -180,7 +182,7 @@ class Fleet:
 
     def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]], name: str = MAP) -> Any:
         async def look() -> Any:
-            queue = RedisQueue(RedisLink({"url": self.redis_url}, name, 60.0), name)
+            queue = RedisQueue(RedisLink(BaseSettings({"REDIS_URL": self.redis_url}), name, 60.0), name)
             await queue.open_beside()
             try:
                 return await ask(queue)

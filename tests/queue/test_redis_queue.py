@@ -239,8 +239,7 @@ def test_a_server_that_cannot_be_used_is_refused_without_a_password(
     options: tuple[str, ...], login: str, said: str
 ) -> None:
     with redis_server(*options) as server:
-        parameters = {"url": f"redis://{login}127.0.0.1:{server.port}/0"}
-        one = Driven(lambda: queue_on(server, parameters=parameters))
+        one = Driven(lambda: queue_on(server, url=f"redis://{login}127.0.0.1:{server.port}/0"))
         with one, pytest.raises(QueueError, match=said) as refused:
             one.open()
     assert "donkey" not in str(refused.value)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import redis
+from scrapy.settings import BaseSettings
 
 from tests.servers.program import Program, free_port
 from tileharvest.queue.redis.link import RedisLink
@@ -99,6 +100,6 @@ def queue_on(server: RedisServer, map_name: str = "world", **options: Any) -> Re
 
     It goes by the caller's clock unless the options say otherwise.
     """
-    parameters = options.pop("parameters", {"url": server.socket_url})
-    link = RedisLink(parameters, f"the queue '{map_name}'", options.pop("patience", _PATIENCE_OF_QUEUES))
+    settings = BaseSettings({"REDIS_URL": options.pop("url", server.socket_url)})
+    link = RedisLink(settings, f"the queue '{map_name}'", options.pop("patience", _PATIENCE_OF_QUEUES))
     return RedisQueue(link, map_name, **({"max_attempts": 3, "server_clock": False} | options))

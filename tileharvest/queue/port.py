@@ -235,8 +235,8 @@ class RequestQueue(Protocol):
         ...
 
     async def open_beside(self) -> None:
-        """Opens the queue for a command, which may do all but lease and end leases, while workers are at
-        it. A queue that does not exist is made."""
+        """Opens the queue for a command, which may do all but lease and end leases, beside workers. A queue
+        that does not exist is made."""
         ...
 
     async def exchange(

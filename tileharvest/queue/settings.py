@@ -72,8 +72,7 @@ def queue_kind(settings: BaseSettings) -> QueueKind:
 
 
 def is_shared(settings: BaseSettings) -> bool:
-    """Returns whether several workers may share the queues. Raises ConfigurationError as `queue_kind`
-    does."""
+    """Returns whether several workers may share the queues. Raises ConfigurationError."""
     return queue_kind(settings) == "redis"
 
 
@@ -211,9 +210,9 @@ async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[s
 
 def _redis_link(settings: BaseSettings, what: str, patience: float) -> RedisLink:
     # To load Redis' client takes 0.1 s, which most commands do not need.
-    from tileharvest.queue.redis.link import RedisLink, connection_parameters  # noqa: PLC0415
+    from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
 
-    return RedisLink(connection_parameters(settings), what, patience)
+    return RedisLink(settings, what, patience)
 
 
 def workers_on(settings: BaseSettings, name: str) -> int:

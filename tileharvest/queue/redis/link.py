@@ -4,11 +4,9 @@ repeated."""
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
-from urllib.parse import urlsplit
 
 import redis.retry
 from redis.asyncio import Redis, SSLConnection
@@ -23,76 +21,61 @@ from redis.exceptions import (
     RedisError,
     TimeoutError,  # noqa: A004
 )
-from scrapy_redis import connection, defaults
+from scrapy.settings import BaseSettings
+from scrapy_redis import connection
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.queue.port import NOTHING_LOST, emptied
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     Result = TypeVar("Result")
 
 _logger = logging.getLogger(__name__)
 
-_OURS: Final = frozenset(
-    {"decode_responses", "retry", "retry_on_error", "retry_on_timeout", "protocol", "redis_cls"}
-)
-"""Parameters of clients that a person cannot set: answers are bytes, and `RedisLink` decides which calls are
-repeated."""
-
 _LOGIN: Final = (AuthenticationError, AuthorizationError)
 """The errors of a server that is there and refuses the login."""
 
-_EXAMPLE: Final = "write REDIS_URL = 'redis://user:password@redis.example.net:6379/0', or rediss:// for TLS"
-
-
-def connection_parameters(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters for `connect`: the defaults of scrapy-redis, overridden by REDIS_PARAMS, and
-    both overridden by the other settings of scrapy-redis, such as REDIS_URL or REDIS_HOST.
-
-    A URL overrides all other parameters. On the command line REDIS_PARAMS is JSON. Parameters of answers and
-    of retries are left out. Raises ConfigurationError for REDIS_PARAMS that are not a dict.
-    """
-    own = settings.get("REDIS_PARAMS") or {}
-    try:
-        own = dict(json.loads(own) if isinstance(own, str) else own)
-    except (TypeError, ValueError):
-        # The value may hold a password, so it is not shown.
-        example = "REDIS_PARAMS='{\"socket_timeout\": 5}'"
-        raise ConfigurationError(f"REDIS_PARAMS is not a dict; write for example -s {example}") from None
-    named = {name: settings.get(setting) for setting, name in connection.SETTINGS_PARAMS_MAP.items()}
-    parameters = {**defaults.REDIS_PARAMS, **own, **{name: value for name, value in named.items() if value}}
-    return {name: value for name, value in parameters.items() if name not in _OURS}
+_EXAMPLE: Final = (
+    "write REDIS_URL = 'redis://user:password@redis.example.net:6379/0', or rediss:// for TLS, and other"
+    " parameters as in -s REDIS_PARAMS='{\"socket_timeout\": 5}'"
+)
 
 
 Client: TypeAlias = Any
 """A `redis.asyncio.Redis`, whose types say that answers may be texts."""
 
 
-def connect(parameters: Mapping[str, Any], *, is_async: bool = True) -> Client:
-    """Returns a client that connects when it is first used, and again when it has lost its connection. It
-    repeats no call. Unless it `is_async`, it blocks, and is for a thread.
+def connect(settings: BaseSettings, *, is_async: bool = True) -> Client:
+    """Returns a client by the settings of scrapy-redis, such as REDIS_URL or REDIS_PARAMS. It connects when
+    it is first used, and again when it has lost its connection. It repeats no call, and its answers are
+    bytes. Unless it `is_async`, it blocks, and is for a thread.
 
-    Raises ConfigurationError, without any password in it, for parameters that cannot be used.
+    Raises ConfigurationError, without any password in it, for settings that cannot be used.
     """
-    options = dict(parameters)
-    url = options.pop("url", None)
-    retry = Retry(NoBackoff(), 0) if is_async else redis.retry.Retry(NoBackoff(), 0)
-    options |= {"retry": retry, "protocol": 2}
-    kind: Any = Redis if is_async else redis.Redis
+    ours: dict[str, Any] = {
+        "redis_cls": Redis if is_async else redis.Redis,
+        "retry": Retry(NoBackoff(), 0) if is_async else redis.retry.Retry(NoBackoff(), 0),
+        "retry_on_error": [],
+        "retry_on_timeout": False,
+        "decode_responses": False,
+        "protocol": 2,
+    }
+    given = BaseSettings({name: settings.get(name) for name in connection.SETTINGS_PARAMS_MAP})
+    given.set("REDIS_DECODE_RESPONSES", value=False)
+    # Only a client that is made of an address takes all of these parameters without a warning.
+    given.set("REDIS_URL", settings.get("REDIS_URL") or "redis://")
+    said = "REDIS_PARAMS is not a dict"
     try:
-        if url is not None and urlsplit(url).scheme == "unix":
-            # These are defaults for another server, and a socket does not accept them.
-            for name in ("host", "port", "socket_connect_timeout"):
-                options.pop(name, None)
-        client = kind(**options) if url is None else kind.from_url(url, **options)
+        given.set("REDIS_PARAMS", settings.getdict("REDIS_PARAMS") | ours)
+        said = "REDIS_URL or REDIS_PARAMS cannot be read"
+        client = connection.get_redis_from_settings(given)
         # Only a connection finds unknown parameters. This one is never used.
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)
-    except (TypeError, ValueError, AttributeError, RedisError) as error:
-        # The error about a URL that cannot be read may have its password.
-        said = f"REDIS_PARAMS: {error}" if url is None else "REDIS_URL cannot be read"
+    except (TypeError, ValueError, AttributeError, RedisError):
+        # The error may have the password.
         raise ConfigurationError(f"the settings for Redis cannot be ({said}): {_EXAMPLE}") from None
     return client
 
@@ -134,10 +117,10 @@ class RedisLink:
     patience.
     """
 
-    def __init__(self, parameters: Mapping[str, Any], what: str, patience: float) -> None:
-        """`parameters` are those of `connect`. `what` says in messages what the link is for. Connects to
+    def __init__(self, settings: BaseSettings, what: str, patience: float) -> None:
+        """`settings` are those of `connect`. `what` says in messages what the link is for. Connects to
         nothing yet."""
-        self.parameters = parameters
+        self.settings = settings
         self._what = what
         self._patience = patience
         self._client: Client | None = None
@@ -145,9 +128,9 @@ class RedisLink:
         """The purpose of the link and, once it was open, the address of the server, for messages."""
 
     async def open(self) -> None:
-        """Connects. Raises ConfigurationError for parameters that cannot be used. Raises QueueError if no
+        """Connects. Raises ConfigurationError for settings that cannot be used. Raises QueueError if no
         Redis accepts the login, and for a Redis that may throw requests away."""
-        self._client = connect(self.parameters)
+        self._client = connect(self.settings)
         self.queue = f"{self._what} at {place(self._client)}"
         try:
             about = await self.attempt(_memory_rules, min(self._patience, _TO_OPEN))

@@ -36,7 +36,7 @@ from tileharvest.queue.port import (
 from tileharvest.queue.redis.link import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tileharvest.queue.port import End
     from tileharvest.queue.redis.link import Client, RedisLink
@@ -58,7 +58,10 @@ _AT_ONCE: Final = 1000
 """The most requests that one call pushes, so that no call keeps Redis from others for long."""
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
-"""The file with the id that Linux draws at each start. All containers of a machine see the same id."""
+_HOST: Final = socket.gethostname()
+_MACHINE: Final = _HOST, _BOOT.read_text(encoding="ascii").strip() if _BOOT.exists() else _HOST
+"""The names of this host and of its machine: the id that Linux draws at each start, which all containers of a
+machine have in common."""
 
 
 class RedisQueue:
@@ -97,7 +100,7 @@ class RedisQueue:
         self._born = b""
         self._name = ""
         """The name of this worker. Empty for a command."""
-        self._own = Worker(*_machine(), os.getpid(), "", 0.0)
+        self._own = Worker(*_MACHINE, os.getpid(), "", 0.0)
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -108,7 +111,7 @@ class RedisQueue:
             if self._has_server_clock:
                 ((seconds, fraction),) = await self._pipe(("time",))
                 now = seconds + fraction / 1e6
-            self._own = Worker(*_machine(), os.getpid(), segment, now)
+            self._own = Worker(*_MACHINE, os.getpid(), segment, now)
             await self.beat(now)
             if self._has_server_clock:
                 self._is_over.clear()
@@ -121,17 +124,12 @@ class RedisQueue:
     async def open_beside(self) -> None:
         await self._link.open()
         try:
-            key = self._key("queue")
-
-            async def born(client: Client) -> tuple[bytes, bytes]:
-                together = client.pipeline(transaction=False)
-                together.hsetnx(key, "format", FORMAT)
-                together.hsetnx(key, "born", secrets.token_hex(8))
-                together.hmget(key, "format", "born")
-                *_, (found, birth) = await together.execute()
-                return found, birth
-
-            found, self._born = await self._link.attempt(born)
+            self._born, key = b"", self._key("queue")
+            *_, (found, self._born) = await self._pipe(
+                ("hsetnx", key, "format", FORMAT),
+                ("hsetnx", key, "born", secrets.token_hex(8)),
+                ("hmget", key, "format", "born"),
+            )
             if found != FORMAT.encode():
                 raise of_another_version(self._link.queue, found.decode(errors="replace"), FORMAT)
         except BaseException:
@@ -153,7 +151,7 @@ class RedisQueue:
             told = [part for entry in pushed[first : first + _AT_ONCE] for part in _told(entry)]
             duplicates += [first + place for place in await self._run("push", now, *told)]
         if ended:
-            told = [part for one in ended for part in (_id(one.id), one.attempt, one.how, one.reason)]
+            told = [part for one in ended for part in (f"{one.id:016d}", one.attempt, one.how, one.reason)]
             await self._run("end", now, *told)
             self._own.finished += sum(one.how == "finish" for one in ended)
         if number is None:
@@ -198,26 +196,23 @@ class RedisQueue:
 
     async def failures(self) -> Sequence[Failure]:
         (listed,) = await self._pipe(("zrange", self._key("failed"), 0, -1, False, True))
-        names = ("body", "segment", "priority", "attempt", "reason")
-        found = await self._pipe(*(("hmget", self._key("entry:", one), names) for one, _ in listed))
+        times = dict(listed)
+        rows = await self._entries(times, "body", "segment", "priority", "attempt", "reason")
         return [
-            Failure(int(one), body, segment.decode(), int(priority), int(attempt), reason.decode(), failed)
-            for (one, failed), (body, segment, priority, attempt, reason) in zip(listed, found, strict=True)
-            if body is not None
+            Failure(int(one), body, segment.decode(), int(priority), int(attempt), why.decode(), times[one])
+            for one, (body, segment, priority, attempt, why) in rows.items()
         ]
 
     async def take_up(self, ids: Sequence[int], segment: str | None) -> int:
-        names = ("body", "fingerprint", "priority", "slot", "segment")
-        found = await self._pipe(*(("hmget", self._key("entry:", _id(one)), names) for one in ids))
-        known = [(one, row) for one, row in zip(ids, found, strict=True) if row[0] is not None]
-        for one, (body, fingerprint, priority, slot, before) in known:
+        known = [f"{one:016d}".encode() for one in ids]
+        rows = await self._entries(known, "body", "fingerprint", "priority", "slot", "segment")
+        for one, (body, fingerprint, priority, slot, before) in rows.items():
             if segment is not None:
                 seen_by = None if before.decode() == segment else fingerprint or None
                 again = Entry(body, segment, seen_by, max(1, int(priority)), slot=slot.decode())
                 await self._run("push", 0.0, *_told(again))
-            entry = self._key("entry:", _id(one))
-            await self._pipe(("zrem", self._key("failed"), _id(one)), ("delete", entry))
-        return len(known)
+            await self._pipe(("zrem", self._key("failed"), one), ("delete", self._key("entry:", one)))
+        return len(rows)
 
     async def segments(self) -> Sequence[str]:
         (names,) = await self._pipe(("zrange", self._key("segments"), 0, -1))
@@ -225,11 +220,16 @@ class RedisQueue:
 
     async def forget(self, segment: str) -> None:
         """Drops what the segment has. This is not one step, and nobody else should work on the segment."""
+
+        async def found(client: Client) -> list[bytes]:
+            keys = client.scan_iter(match=self._key("entry:*"), count=1000)
+            return [key.removeprefix(self._key("entry:")) async for key in keys]
+
         (failed,) = await self._pipe(("zrange", self._key("failed"), 0, -1))
-        entries = await self._link.attempt(self._entries)
-        ids = [one for one in entries if one not in failed]
-        found = await self._pipe(*(("hmget", self._key("entry:", one), "segment", "attempt") for one in ids))
-        mine = [(one, row[1]) for one, row in zip(ids, found, strict=True) if row[0] == segment.encode()]
+        rows = await self._entries(await self._link.attempt(found), "segment", "attempt")
+        mine = [
+            (one, row[1]) for one, row in rows.items() if row[0] == segment.encode() and one not in failed
+        ]
         for first in range(0, len(mine), _AT_ONCE):
             ends = [part for end in mine[first : first + _AT_ONCE] for part in (*end, "finish", "")]
             await self._run("end", 0.0, *ends)
@@ -305,9 +305,11 @@ class RedisQueue:
             raise emptied(self._link.queue)
         return answers
 
-    async def _entries(self, client: Client) -> list[bytes]:
-        keys = client.scan_iter(match=self._key("entry:*"), count=1000)
-        return [key.removeprefix(self._key("entry:")) async for key in keys]
+    async def _entries(self, ids: Iterable[bytes], *fields: str) -> dict[bytes, list[bytes]]:
+        """Returns these fields of the requests that exist among these."""
+        asked = list(ids)
+        found = await self._pipe(*(("hmget", self._key("entry:", one), fields) for one in asked))
+        return {one: row for one, row in zip(asked, found, strict=True) if row[0] is not None}
 
     async def _delete_all(self, client: Client) -> None:
         async for key in client.scan_iter(match=self._prefix + b"*", count=1000):
@@ -321,7 +323,7 @@ class RedisQueue:
     def _keep_alive(self) -> None:
         """Says in a thread that this worker is alive. A Redis that is away hears it later: whoever waits for
         an answer says so."""
-        client = connect(self._link.parameters, is_async=False)
+        client = connect(self._link.settings, is_async=False)
         script = script_of("reap")
         while not self._is_over.wait(self._silent / _BEATS):
             with suppress(RedisError, OSError):
@@ -382,16 +384,3 @@ def _told(entry: Entry) -> tuple[Any, ...]:
 
 def _texts(found: Mapping[bytes, bytes]) -> dict[str, str]:
     return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in found.items()}
-
-
-def _id(number: int) -> str:
-    return f"{number:016d}"
-
-
-def _machine() -> tuple[str, str]:
-    """Returns the names of this host and of its machine, which containers of one machine have in common."""
-    host = socket.gethostname()
-    try:
-        return host, _BOOT.read_text(encoding="ascii").strip()
-    except OSError:
-        return host, host

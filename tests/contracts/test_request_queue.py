@@ -74,19 +74,6 @@ def test_a_request_without_fingerprint_is_never_a_duplicate(queue: Driven) -> No
     assert queue.counts().seen == 0
 
 
-@pytest.mark.parametrize("how", ["finish", "fail"])
-def test_what_a_person_pushes_is_accepted_again_once_the_last_one_has_ended(queue: Driven, how: str) -> None:
-    pushed = entry("1", segment=PUSHED)
-    assert queue.tell(pushed, pushed).duplicates == [1]
-    (lease,) = queue.lease()
-    queue.end(lease, "release")
-    assert queue.tell(pushed).duplicates == [0]
-    (lease,) = queue.lease()
-    queue.end(lease, how)
-    assert queue.tell(pushed, entry("1")).duplicates == []
-    assert queue.bodies() == ["1", "1"]
-
-
 # Leases
 
 
@@ -219,12 +206,10 @@ def test_a_command_pushes_and_counts_beside_the_worker(queue: Driven) -> None:
     queue.tell(entry("1"), entry("2", -1))
     queue.lease(1)
     with queue.beside() as other:
-        other.run(other.queue.exchange([entry("3", 1, segment=PUSHED)], (), None, (), 0.0))
+        other.run(other.queue.exchange([entry("3", 1, segment=PUSHED)], (), 0, (), 0.0))
         counts = other.counts()
         assert counts.pending == {"plus": 1, "normal": 0, "minus": 1}
         assert (counts.leased, counts.left) == (1, 3)
-        with pytest.raises(RuntimeError, match="worker"):
-            other.lease()
     assert queue.bodies() == ["3", "2"]
 
 

@@ -161,7 +161,7 @@ def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str
     worker = join("small")
     worker.tell(entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9))
     worker.lease(1)
-    worker.run(worker.queue.beat(0.0))
+    worker.run(worker.queue._run("reap", 0.0, *worker.queue._alive()))
     found = told(fleet, "queue", "small")
     (one,) = found.pop("workers")
     assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)

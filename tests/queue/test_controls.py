@@ -32,10 +32,6 @@ async def test_orders_hold_until_they_are_taken_back_and_outlive_segments() -> N
     assert await controls_of(queue) == Controls()
 
 
-def test_an_order_that_is_not_understood_counts_as_none() -> None:
-    assert Controls.read({"rate": "warp 9", "paused": "10:00"}) == Controls(paused="10:00")
-
-
 def paused(settings: Settings, name: str, since: str) -> None:
     async def tell() -> None:
         async with open_beside(settings, name) as queue:

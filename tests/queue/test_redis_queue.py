@@ -42,7 +42,7 @@ def worker(server: RedisServer) -> Iterator[Callable[..., Worker]]:
 
 def beat(*workers: Worker, now: float) -> None:
     for one in workers:
-        one.run(one.queue.beat(now))
+        one.run(one.queue._run("reap", now, *one.queue._alive()))
 
 
 # Workers
@@ -89,6 +89,7 @@ def test_a_server_that_was_away_costs_nobody_a_lease(worker: Callable[..., Worke
     one, two = worker(), worker()
     one.tell(entry("1"))
     one.lease()
+    worker(now=500.0)
     beat(two, one, two, now=500.0)
     assert one.counts(now=500.0).leased == 1
 
@@ -160,7 +161,7 @@ def test_a_queue_that_was_emptied_in_the_middle_of_a_crawl_is_noticed(server: Re
             one.lease,
             one.counts,
             lambda: one.run(one.queue.notes()),
-            lambda: one.run(one.queue.beat(0.0)),
+            lambda: beat(one, now=0.0),
         )
         for call in calls:
             with pytest.raises(QueueError, match=said):
@@ -185,7 +186,7 @@ def test_calls_outlast_a_server_that_is_started_again() -> None:
         finish = [End(lease.id, lease.attempt, "finish")]
 
         async def finish_meanwhile() -> None:
-            finishing = asyncio.ensure_future(one.queue.exchange((), finish, None, (), 0.0))
+            finishing = asyncio.ensure_future(one.queue.exchange((), finish, 0, (), 0.0))
             await asyncio.wait([finishing], timeout=0.1)
             assert not finishing.done()
             # A thread of the event loop, as the server ends with the thread that has started it.

@@ -98,7 +98,7 @@ class Crawls:
         return [line.path for line in self.server.log()]
 
     def push(self, *entries: Entry) -> None:
-        self._beside(lambda queue: queue.exchange(entries, (), None, (), time.time()))
+        self._beside(lambda queue: queue.exchange(entries, (), 0, (), time.time()))
 
     def failures(self) -> list[Failure]:
         return list(self._beside(lambda queue: queue.failures()))

@@ -128,7 +128,7 @@ async def test_a_spider_forgets_all_segments_but_its_own_and_the_one_before(sett
     crawler.spider = Spider("stub")
     pushed = [Entry(day.encode(), day, None) for day in ("17", "18", PUSHED, "19")]
     await queue.open("20", 0.0)
-    await queue.exchange(pushed, (), None, (), 0.0)
+    await queue.exchange(pushed, (), 0, (), 0.0)
     await queue.close()
     await open_queue(queue, "20", crawler)
     assert set(await queue.segments()) == {"19", PUSHED, "20"}

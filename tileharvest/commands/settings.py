@@ -89,7 +89,7 @@ class QueueOwner:
 
     def push(self, entries: list[Entry]) -> None:
         """Puts these requests into the queue. Must not be called inside an event loop. Raises QueueError."""
-        self.ask(lambda queue: queue.exchange(entries, (), None, (), time.time()))
+        self.ask(lambda queue: queue.exchange(entries, (), 0, (), time.time()))
 
     @property
     def workers(self) -> int:

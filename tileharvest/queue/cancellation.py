@@ -13,12 +13,8 @@ _MOMENT: Final = 0.05
 
 
 async def cancel(task: Task[Any]) -> None:
-    """Cancels the task, and returns when it has ended.
-
-    The task is cancelled again and again until then, because a call that it awaits may lose a cancellation:
-    redis-py 8.1 answers some of the calls that are cancelled under way, and takes a cancellation for a
-    timeout while it reads from a new subscription.
-    """
+    """Cancels the task again and again, and returns when it has ended. A call that it awaits may lose a
+    cancellation: redis-py 8.1 takes one for a timeout while it reads from a new subscription."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_MOMENT)

@@ -25,10 +25,6 @@ Headers = tuple[tuple[str, tuple[str, ...]], ...]
 """The names of headers, each with its values, in order. The characters U+0000 to U+00FF stand for bytes (ISO
 8859-1)."""
 
-_LEAVES: Final = frozenset({str, bool, int, NoneType})
-"""The types of values that JSON gives back as they were. Half of a surrogate pair is refused when a text is
-written."""
-
 _DEEPEST: Final = 64
 """The most levels of lists and dicts. A value with more is an accident, or holds itself."""
 
@@ -54,8 +50,7 @@ class QueuedRequest(
     """A request as it waits in a queue: the fields of `scrapy.Request` as plain values.
 
     The fields meta, cb_kwargs and cookies may hold None, truth values, finite numbers, texts, lists, and
-    dicts with texts as keys. Tuples are accepted, too, and come back as lists. Texts of a subclass of `str`
-    come back as plain texts.
+    dicts with texts as keys. Tuples come back as lists, and texts of a subclass of `str` as plain texts.
     """
 
     version: Literal[3]
@@ -130,13 +125,13 @@ def _check(value: Any, field: str, levels: int = _DEEPEST) -> None:
         # A dict's keys are texts of the plain class.
         is_kept = kind is not dict or all(type(key) is str for key in value)
         for inner in value.values() if kind is dict else value:
-            if type(inner) not in _LEAVES:
-                _check(inner, field, levels - 1)
+            _check(inner, field, levels - 1)
     elif kind is float:
         is_kept = isfinite(value)
     else:
         # A subclass of `str` passes, such as lxml's texts, which parsers put into links.
-        is_kept = isinstance(value, str) and not isinstance(value, Enum)
+        is_text = isinstance(value, str) and not isinstance(value, Enum)
+        is_kept = is_text or kind in (bool, int, NoneType)
     if not is_kept:
         raise CodecError(
             f"{field} has {value!r:.60}; JSON knows texts, finite numbers, True, False and None, in lists, or"

@@ -39,22 +39,17 @@ class Controls:
 
     @classmethod
     def read(cls, notes: Mapping[str, str]) -> Controls:
-        """Returns the orders in these notes. An order that cannot be read, because a later version has
-        written it, counts as not given."""
-        try:
-            rate = parse_rate(notes[_RATE]) if notes.get(_RATE) else None
-        except ValueError:
-            rate = None
-        return cls(notes.get(_PAUSED) or None, rate, notes.get(_STOP) or None)
+        """Returns the orders in these notes."""
+        rate = parse_rate(notes[_RATE]) if _RATE in notes else None
+        return cls(notes.get(_PAUSED), rate, notes.get(_STOP))
 
     def say_news(self, before: Controls, who: str, name: str) -> None:
         """Logs each order that was not given `before`. `who` is what it is about, such as `map 'small'`, and
         `name` its name on the command line."""
-        if self.paused is not None and self.paused != before.paused:
-            ends = f"`{program()} resume {name}` lets it go on"
-            _logger.warning("%s is paused since %s: nothing is asked; %s", who, self.paused, ends)
-        elif self.paused is None and before.paused is not None:
-            _logger.info("%s goes on", who)
+        if self.paused != before.paused:
+            ends = f"nothing is asked; `{program()} resume {name}` lets it go on"
+            words = "goes on" if self.paused is None else f"is paused since {self.paused}: {ends}"
+            _logger.log(logging.INFO if self.paused is None else logging.WARNING, "%s %s", who, words)
         if self.rate != before.rate:
             own = f"the {who.partition(' ')[0]}'s own again"
             rate = own if self.rate is None else rate_in_words(self.rate)
@@ -62,7 +57,7 @@ class Controls:
 
 
 async def controls_of(queue: RequestQueue) -> Controls:
-    """Returns the orders that hold now. Raises QueueError, as the functions below do."""
+    """Returns the orders that hold now."""
     return Controls.read(await queue.notes())
 
 
@@ -82,8 +77,7 @@ async def resume(queue: RequestQueue) -> bool:
 
 
 async def set_rate(queue: RequestQueue, rate: str | None) -> None:
-    """Sets a rate such as `2/s`, or with None the map's own rate again. Raises ValueError for a text that is
-    no rate."""
+    """Sets a rate such as `2/s`, or the map's own again. Raises ValueError for a text that is no rate."""
     if rate is not None:
         parse_rate(rate)
     await queue.note(_RATE, rate or "")

@@ -19,16 +19,14 @@ _NOBODY: Final = b"nobody"
 
 
 class LocalMapLeases:
-    """Which worker of one machine is at which map. Workers that start and end at any time share the maps by
-    this. `RedisMapLeases` is the same for workers on any number of machines.
+    """Which worker of one machine is at which map, by locks of the system, which end with their process.
 
     Guarantee: if several workers ask for a map that nobody is at, one of them gets it. The lease lasts until
     it is released, or until its worker is gone: at once on one machine, and over Redis when it was silent for
     `SILENT` seconds. A lease keeps nobody from harvesting a map without one: it only spreads the work. All
     methods raise QueueError.
 
-    Here leases are locks of the system, which end with their process. A map counts as leased, too, if another
-    process works on its queue without a lease; nobody can join it, because such a queue has one worker.
+    A map counts as leased here, too, if another process works on its queue without a lease.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from hashlib import sha1
-from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -56,9 +54,8 @@ class Entry(msgspec.Struct, frozen=True):
     segment: str
     """The segment in which the request is made once, or `PUSHED`."""
     fingerprint: bytes | None
-    """Two requests with the same fingerprint are the same request, which a segment accepts once. What a
-    person pushes is accepted unless the same was pushed before and has not ended. A request with None is
-    never filtered, and does not count as seen."""
+    """Two requests with the same fingerprint are the same request, which a segment accepts once. A request
+    with None is never filtered, and does not count as seen."""
     priority: int = 0
     """Above 0 is the plus lane, 0 the normal lane, and below 0 the minus lane."""
     due: float | None = None
@@ -66,22 +63,16 @@ class Entry(msgspec.Struct, frozen=True):
     slot: str = ""
     """What the request shares a download slot with, which is usually the host. See `RequestQueue`."""
 
-    def __post_init__(self) -> None:
-        if self.due is not None and not isfinite(self.due):
-            raise ValueError(f"{self.due} is not a time")
-
 
 def pushed(body: bytes, priority: int = 1, slot: str = "") -> Entry:
-    """Returns what a person pushes. The same waits once."""
-    fingerprint = sha1(body, usedforsecurity=False).digest()
-    return Entry(body, PUSHED, fingerprint, priority, slot=slot)
+    """Returns what a person pushes. It is made whether the same was made before or not."""
+    return Entry(body, PUSHED, None, priority, slot=slot)
 
 
 class Lease(msgspec.Struct, frozen=True):
     """A request that was handed out. `id` and `attempt` together name the lease: no other one has both."""
 
     id: int
-    """The number of the request in its queue."""
     attempt: int
     """How often the request has been handed out, this time included."""
     body: bytes
@@ -98,7 +89,7 @@ class End(NamedTuple):
     attempt: int
     how: Literal["finish", "fail", "release", "unsee"]
     """`finish`: the request is done. `fail`: it goes to the failure list. `release`: it waits again in its
-    place. `unsee`: it goes to the failure list, and counts as new in its segment when it is pushed again."""
+    place. `unsee`: it fails, and its segment has not seen it."""
     reason: str = ""
     """Why it has failed."""
 
@@ -225,13 +216,13 @@ class RequestQueue(Protocol):
     among these the one that came first. A request that comes back keeps its place.
 
     Callers give times in seconds since 1970. A queue that several machines share uses the server's clock
-    instead. Every call raises QueueError, with one line for a person, if the queue cannot do its work, and if
-    the queue was emptied since this worker has opened it.
+    instead. Every call raises QueueError if the queue cannot do its work, or was emptied since it was opened.
     """
 
     async def open(self, segment: str, now: float) -> None:
         """Becomes a worker for a segment. A local queue has one worker: the leases of a former one are taken
-        back at once, and QueueError is raised if another process is the worker."""
+        back at once, and QueueError is raised if another process is the worker. A queue whose opening has
+        failed, or was cancelled, must be closed."""
         ...
 
     async def open_beside(self) -> None:
@@ -243,20 +234,18 @@ class RequestQueue(Protocol):
         self,
         pushed: Sequence[Entry],
         ended: Sequence[End],
-        number: int | None,
+        number: int,
         held: Sequence[Lease],
         now: float,
     ) -> Exchanged:
-        """Queues what is pushed, then, or together with it, ends leases, and leases so many requests at most,
-        or asks for nothing with None.
+        """Queues what is pushed, then, or together with it, ends leases, and leases so many requests at most.
 
-        `held` are all leases that the worker has. One that is not among them, because the answer about it
-        was lost on its way, is handed out again."""
+        `held` are all leases that the worker has. Another one, whose answer was lost, is handed out again."""
         ...
 
     async def counts(self, segment: str | None, now: float) -> Counts:
         """Counts everything, with `done` and `seen` of the segment, or of the newest one for None. This may
-        read all that waits: it is for people, not for every request."""
+        read all that waits."""
         ...
 
     async def failures(self) -> Sequence[Failure]:
@@ -264,9 +253,8 @@ class RequestQueue(Protocol):
         ...
 
     async def take_up(self, ids: Sequence[int], segment: str | None) -> int:
-        """Removes failures from the failure list, and returns how many of them were there. They wait again as
-        requests of the segment, in the plus lane. One of an earlier segment is dropped if this one has seen
-        it. For None all are dropped."""
+        """Removes failures from the failure list, and returns how many were there. They wait again as
+        requests of the segment, in the plus lane, unless it has seen them. For None all are dropped."""
         ...
 
     async def segments(self) -> Sequence[str]:
@@ -278,8 +266,8 @@ class RequestQueue(Protocol):
         ...
 
     async def note(self, key: str, value: str) -> None:
-        """Writes a note that all workers and commands can read, in place of the one with the same key. An
-        empty value drops the note. Notes stay until the queue is discarded."""
+        """Writes a note for all workers and commands, in place of the one with the same key. An empty value
+        drops it. Notes stay until the queue is discarded."""
         ...
 
     async def notes(self) -> Mapping[str, str]:
@@ -287,8 +275,7 @@ class RequestQueue(Protocol):
         ...
 
     async def workers(self) -> Sequence[Worker] | None:
-        """Returns the workers of a shared queue that are alive, the oldest first. Returns None for a queue
-        that is not shared."""
+        """Returns the workers that are alive, the oldest first, or None if the queue is not shared."""
         ...
 
     async def discard(self) -> None:
@@ -297,6 +284,5 @@ class RequestQueue(Protocol):
         ...
 
     async def close(self) -> None:
-        """Closes the queue. Leases that were not ended are offered again to the next worker. Closing twice is
-        harmless."""
+        """Closes the queue. Leases that were not ended are offered again. Closing twice is harmless."""
         ...

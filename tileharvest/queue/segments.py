@@ -61,7 +61,7 @@ def parse_resolver(text: str, zone: ZoneInfo, started: datetime) -> Callable[[da
             return lambda moment: _hours_around(moment, 1, "")
         case "run":
             # A request may come before the start if the clock was set back, so the moment does not matter.
-            began = _in_utc(started)
+            began = started.astimezone(UTC)
             only = Segment(f"run-{began:%Y%m%dT%H%M%S.%fZ}", began, None)
             return lambda _: only
     interval = _INTERVAL.fullmatch(text)
@@ -85,7 +85,7 @@ def _days_around(moment: datetime, zone: ZoneInfo, days: int, named: Callable[[d
     segment. If they are set back over midnight (in Newfoundland at 00:01, until 2011), the day that had begun
     goes on.
     """
-    utc = _in_utc(moment)
+    utc = moment.astimezone(UTC)
     length, today = timedelta(days=days), utc.astimezone(zone).date()
     first = today - (today - _FIRST_MONDAY) % length
     begins, ends = first_moment(first, zone), first_moment(first + length, zone)
@@ -98,7 +98,7 @@ def _days_around(moment: datetime, zone: ZoneInfo, days: int, named: Callable[[d
 def _hours_around(moment: datetime, hours: int, prefix: str) -> Segment:
     """Returns a segment of whole hours. They are counted from 1970-01-01 in UTC, whatever the clocks of the
     zone do. Its name begins with the prefix."""
-    utc, length = _in_utc(moment), hours * _HOUR
+    utc, length = moment.astimezone(UTC), hours * _HOUR
     begins = utc - (utc - _UNIX_EPOCH) % length
     hour = begins.replace(tzinfo=None).isoformat(timespec="hours")
     return Segment(f"{prefix}{hour}Z", begins, begins + length)
@@ -107,12 +107,6 @@ def _hours_around(moment: datetime, hours: int, prefix: str) -> Segment:
 def _week_name(monday: date) -> str:
     year, week, _ = monday.isocalendar()
     return f"{year}-W{week:02}"
-
-
-def _in_utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise ValueError(f"{moment} has no time zone")
-    return moment.astimezone(UTC)
 
 
 def first_moment(day: date, zone: ZoneInfo, clock: time = _MIDNIGHT) -> datetime:

@@ -35,11 +35,8 @@ if TYPE_CHECKING:
     from tileharvest.queue.segments import Segment
 
 QueueKind: TypeAlias = Literal["memory", "sqlite", "redis"]
-"""The kinds of places where requests wait."""
 
-REDIS_SETTINGS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
-"""If any of these settings is set, requests wait in Redis."""
-
+_OF_REDIS = ("REDIS_URL", "REDIS_HOST", "REDIS_PORT", "REDIS_PARAMS")
 _PATIENCE = 5.0
 """Seconds of patience with Redis for a list of many queues."""
 _OUTAGE = 60.0
@@ -63,9 +60,8 @@ def segment_resolver(
 def queue_kind(settings: BaseSettings) -> QueueKind:
     """Returns the kind of queue that SCHEDULER_QUEUE names. If it names none, the settings for Redis decide.
     Raises ConfigurationError for a kind that does not exist."""
-    name = setting(settings, "SCHEDULER_QUEUE")
-    if not name:
-        return "redis" if any(settings[one] for one in REDIS_SETTINGS) else "sqlite"
+    of_redis = any(settings[one] for one in _OF_REDIS)
+    name = setting(settings, "SCHEDULER_QUEUE") or ("redis" if of_redis else "sqlite")
     if name not in get_args(QueueKind):
         raise ConfigurationError(f"SCHEDULER_QUEUE '{name}' is none of: {', '.join(get_args(QueueKind))}")
     return cast("QueueKind", name)
@@ -77,21 +73,12 @@ def is_shared(settings: BaseSettings) -> bool:
 
 
 def local_queue(
-    settings: BaseSettings,
-    name: str,
-    *,
-    work: str = "its crawl",
-    owner: str = "NAME",
-    in_memory: bool = False,
+    settings: BaseSettings, name: str, *, work: str = "its crawl", in_memory: bool = False
 ) -> SqliteQueue:
     """Returns the queue of that name for one worker, in the data folder or in memory. It is not open. `work`
-    says what works on it, and `owner` is the name of the map or spider, both for messages."""
-    return SqliteQueue(
-        None if in_memory else _queue_file(settings, name),
-        work=work,
-        owner=owner,
-        max_attempts=int(setting(settings, "MAX_ATTEMPTS")),
-    )
+    says in messages what works on it."""
+    file = None if in_memory else _queue_file(settings, name)
+    return SqliteQueue(file, work=work, max_attempts=int(setting(settings, "MAX_ATTEMPTS")))
 
 
 def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
@@ -107,9 +94,8 @@ def redis_queue(settings: BaseSettings, name: str) -> RedisQueue:
 
 
 def shared_throttle(settings: BaseSettings, *, is_kept: bool = True) -> Throttle:
-    """Returns the throttle that this process shares with others, in Redis or in the data folder. A crawl that
-    leaves nothing behind (`is_kept` is False) shares it if the data folder is there. It is not
-    open."""
+    """Returns the throttle that this process shares with others, in Redis or in the data folder. It is not
+    open. A crawl that leaves nothing behind (`is_kept` is False) shares it if the data folder is there."""
     kind = queue_kind(settings)
     if kind != "redis":
         folder = data_folder(settings)
@@ -129,8 +115,7 @@ def map_leases(settings: BaseSettings) -> LocalMapLeases | RedisMapLeases:
 
 
 def lease_seconds(settings: BaseSettings) -> float:
-    """Returns the seconds after which a worker of a shared queue that was not heard of has lost its leases,
-    so that others soon have what a killed worker had."""
+    """Returns the seconds after which a worker of a shared queue that is silent has lost its leases."""
     return min(float(setting(settings, "LEASE_SECONDS")), SILENT)
 
 
@@ -156,8 +141,8 @@ def has_local_worker(settings: BaseSettings, name: str) -> bool:
 async def open_beside(settings: BaseSettings, name: str) -> AsyncIterator[SqliteQueue | RedisQueue]:
     """Opens the queue for a command, while workers may be at it. Raises QueueError."""
     queue = redis_queue(settings, name) if is_shared(settings) else local_queue(settings, name)
-    await queue.open_beside()
     try:
+        await queue.open_beside()
         yield queue
     finally:
         await queue.close()
@@ -179,15 +164,14 @@ async def controls_for_all(
     found = dict.fromkeys(names, Controls())
     errors: list[QueueError] = []
     if is_shared(settings):
-        from tileharvest.queue.redis.queue import notes_of, prefix_of  # noqa: PLC0415
+        from tileharvest.queue.redis.queue import notes_of  # noqa: PLC0415
 
-        prefixes = [prefix_of(name) for name in names]
         try:
             async with _redis_link(settings, "the queues", _PATIENCE) as link:
-                notes = await link.attempt(lambda client: notes_of(client, prefixes))
+                notes = await link.attempt(lambda client: notes_of(client, names))
         except QueueError as error:
             return {}, [error]
-        return {name: Controls.read(one) for name, one in zip(names, notes, strict=True)}, []
+        return {name: Controls.read(one) for name, one in notes.items()}, []
     for name in filter(lambda one: has_queue(settings, one), names):
         try:
             async with open_beside(settings, name) as queue:
@@ -200,12 +184,10 @@ async def controls_for_all(
 
 async def workers_of_all(settings: BaseSettings, names: Sequence[str]) -> dict[str, Sequence[Worker]]:
     """Returns the workers of each of these queues in Redis. Raises QueueError."""
-    from tileharvest.queue.redis.queue import prefix_of, workers_of  # noqa: PLC0415
+    from tileharvest.queue.redis.queue import workers_of  # noqa: PLC0415
 
-    prefixes, silent = [prefix_of(name) for name in names], lease_seconds(settings)
     async with _redis_link(settings, "the queues", _PATIENCE) as link:
-        found = await link.attempt(lambda client: workers_of(client, prefixes, silent))
-    return dict(zip(names, found, strict=True))
+        return await link.attempt(lambda client: workers_of(client, names, lease_seconds(settings)))
 
 
 def _redis_link(settings: BaseSettings, what: str, patience: float) -> RedisLink:

@@ -313,7 +313,7 @@ class Scheduler(BaseScheduler):
             self.through(handed)
         if self._pushed or self._ended:
             entries = [entry for entry, _ in self._pushed]
-            await self.queue.exchange(entries, self._ended, None, (), time.time())
+            await self.queue.exchange(entries, self._ended, 0, (), time.time())
 
     # From requests to entries
 

@@ -51,19 +51,19 @@ def queue_for(crawler: Crawler) -> tuple[RequestQueue, str]:
     assert spider is not None
     own = own_arguments(spider)
     if crawl.harvest is not None:
-        name = owner = crawl.harvest.description.name
+        name = crawl.harvest.description.name
         work, segment = f"the harvest of map '{name}'", crawl.harvest.segment.name
     else:
-        name, owner = queue_name(settings, spider.name, arguments_of(spider)), spider.name
+        name = queue_name(settings, spider.name, arguments_of(spider))
         now = datetime.now(UTC)
         resolver = segment_resolver(settings, own.get("segment"), ZoneInfo("UTC"), now)
-        work, segment = f"spider '{owner}'", resolver(now).name
+        work, segment = f"spider '{spider.name}'", resolver(now).name
     # A spider that was refused its harvest must leave nothing behind, and neither must a dry run.
     in_memory = own.get("dry") == "1" or crawl.is_ending or crawl.is_tool
     kind = "memory" if in_memory else queue_kind(settings)
     if kind == "redis":
         return redis_queue(settings, name), segment
-    return local_queue(settings, name, work=work, owner=owner, in_memory=kind == "memory"), segment
+    return local_queue(settings, name, work=work, in_memory=kind == "memory"), segment
 
 
 def own_arguments(spider: Spider) -> dict[str, str]:

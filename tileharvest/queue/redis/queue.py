@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import secrets
@@ -36,7 +35,7 @@ from tileharvest.queue.port import (
 from tileharvest.queue.redis.link import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tileharvest.queue.port import End
     from tileharvest.queue.redis.link import Client, RedisLink
@@ -46,13 +45,6 @@ FORMAT: Final = "6"
 
 _BEATS: Final = 6
 """How often a worker says within `silent` seconds that it is alive."""
-
-_TO_END: Final = 2.0
-"""Seconds for which a worker that ends waits for its last sign of life, which takes a millisecond unless
-Redis is away."""
-
-_LARGEST: Final = -LAST
-"""The largest priority. Larger ones count as this one, because scores in Redis are floating-point numbers."""
 
 _AT_ONCE: Final = 1000
 """The most requests that one call pushes, so that no call keeps Redis from others for long."""
@@ -90,9 +82,10 @@ class RedisQueue:
         """Touches nothing yet. `link` is not open.
 
         With `server_clock=False`, for tests, the times that callers give count as Redis' time, and a worker
-        says that it is alive when `beat` is called.
+        does not say that it is alive.
         """
         self._link = link
+        self._queue = name
         self._prefix = prefix_of(name)
         self._silent = silent
         self._max_attempts = max_attempts
@@ -102,50 +95,42 @@ class RedisQueue:
         """The name of this worker. Empty for a command."""
         self._own = Worker(*_MACHINE, os.getpid(), "", 0.0)
         self._is_over = threading.Event()
-        self._thread: threading.Thread | None = None
 
     async def open(self, segment: str, now: float) -> None:
         await self.open_beside()
-        try:
-            self._name = secrets.token_hex(8)
-            if self._has_server_clock:
-                ((seconds, fraction),) = await self._pipe(("time",))
-                now = seconds + fraction / 1e6
-            self._own = Worker(*_MACHINE, os.getpid(), segment, now)
-            await self.beat(now)
-            if self._has_server_clock:
-                self._is_over.clear()
-                self._thread = threading.Thread(target=self._keep_alive, name="leases", daemon=True)
-                self._thread.start()
-        except BaseException:
-            await self.close()
-            raise
+        self._name = secrets.token_hex(8)
+        if self._has_server_clock:
+            ((seconds, fraction),) = await self._pipe(("time",))
+            now = seconds + fraction / 1e6
+        self._own = Worker(*_MACHINE, os.getpid(), segment, now)
+        # The leases of others are left alone here: the server may have been away, and they with it.
+        await self._pipe(
+            ("zadd", self._key("workers"), {self._name: now}),
+            ("hset", self._key("facts"), self._name, msgspec.json.encode(self._own)),
+        )
+        if self._has_server_clock:
+            self._is_over = threading.Event()
+            threading.Thread(target=self._keep_alive, name="leases", daemon=True).start()
 
     async def open_beside(self) -> None:
         await self._link.open()
-        try:
-            self._born, key = b"", self._key("queue")
-            *_, (found, self._born) = await self._pipe(
-                ("hsetnx", key, "format", FORMAT),
-                ("hsetnx", key, "born", secrets.token_hex(8)),
-                ("hmget", key, "format", "born"),
-            )
-            if found != FORMAT.encode():
-                raise of_another_version(self._link.queue, found.decode(errors="replace"), FORMAT)
-        except BaseException:
-            await self.close()
-            raise
+        self._born, key = b"", self._key("queue")
+        *_, (found, self._born) = await self._pipe(
+            ("hsetnx", key, "format", FORMAT),
+            ("hsetnx", key, "born", secrets.token_hex(8)),
+            ("hmget", key, "format", "born"),
+        )
+        if found != FORMAT.encode():
+            raise of_another_version(self._link.queue, found.decode(errors="replace"), FORMAT)
 
     async def exchange(
         self,
         pushed: Sequence[Entry],
         ended: Sequence[End],
-        number: int | None,
+        number: int,
         held: Sequence[Lease],
         now: float,
     ) -> Exchanged:
-        if not self._name and (number is not None or ended):
-            raise RuntimeError("only a worker of a queue leases and ends leases")
         duplicates: list[int] = []
         for first in range(0, len(pushed), _AT_ONCE):
             told = [part for entry in pushed[first : first + _AT_ONCE] for part in _told(entry)]
@@ -154,7 +139,7 @@ class RedisQueue:
             told = [part for one in ended for part in (f"{one.id:016d}", one.attempt, one.how, one.reason)]
             await self._run("end", now, *told)
             self._own.finished += sum(one.how == "finish" for one in ended)
-        if number is None:
+        if not self._name:
             return Exchanged(duplicates=duplicates)
         under_way = Counter(lease.slot for lease in held)
         asked = {"number": number, "held": [lease.id for lease in held], "under_way": under_way}
@@ -165,10 +150,6 @@ class RedisQueue:
         ]
         self._own.leased = len(held) + len(leases)
         return Exchanged(leases, duplicates, bool(has_more), float(next_due) if next_due else None, elsewhere)
-
-    async def beat(self, now: float) -> None:
-        """Tells that this worker is alive, and takes back the leases of those that are gone."""
-        await self._run("reap", now, *self._alive())
 
     async def counts(self, segment: str | None, now: float) -> Counts:
         slots, workers, segments = await self._pipe(
@@ -197,7 +178,7 @@ class RedisQueue:
     async def failures(self) -> Sequence[Failure]:
         (listed,) = await self._pipe(("zrange", self._key("failed"), 0, -1, False, True))
         times = dict(listed)
-        rows = await self._entries(times, "body", "segment", "priority", "attempt", "reason")
+        rows = await self._entries(list(times), "body", "segment", "priority", "attempt", "reason")
         return [
             Failure(int(one), body, segment.decode(), int(priority), int(attempt), why.decode(), times[one])
             for one, (body, segment, priority, attempt, why) in rows.items()
@@ -208,7 +189,7 @@ class RedisQueue:
         rows = await self._entries(known, "body", "fingerprint", "priority", "slot", "segment")
         for one, (body, fingerprint, priority, slot, before) in rows.items():
             if segment is not None:
-                seen_by = None if before.decode() == segment else fingerprint or None
+                seen_by = None if segment in (before.decode(), PUSHED) else fingerprint or None
                 again = Entry(body, segment, seen_by, max(1, int(priority)), slot=slot.decode())
                 await self._run("push", 0.0, *_told(again))
             await self._pipe(("zrem", self._key("failed"), one), ("delete", self._key("entry:", one)))
@@ -248,21 +229,24 @@ class RedisQueue:
         return _texts(found)
 
     async def workers(self) -> Sequence[Worker]:
-        return (await self._link.attempt(lambda client: workers_of(client, [self._prefix], self._silent)))[0]
+        found = await self._link.attempt(lambda client: workers_of(client, [self._queue], self._silent))
+        return found[self._queue]
 
     async def discard(self) -> None:
         """Deletes all keys of the queue, whatever they hold. This is not one step. Workers notice it."""
+
+        async def delete(client: Client) -> None:
+            async for key in client.scan_iter(match=self._prefix + b"*", count=1000):
+                await client.unlink(key)
+
+        await self.close()
         async with self._link:
-            await self._link.attempt(self._delete_all)
+            await self._link.attempt(delete)
 
     async def close(self) -> None:
         """Signs off, and closes the link, also when Redis is gone. Leases that were not ended are offered
         again when this worker has been silent for long enough."""
         self._is_over.set()
-        if self._thread is not None:
-            # A sign of life that comes after the sign-off would undo it.
-            thread, self._thread = self._thread, None
-            await asyncio.to_thread(thread.join, _TO_END)
         name, self._name = self._name, ""
         with suppress(QueueError, RuntimeError):
             if name:
@@ -277,10 +261,10 @@ class RedisQueue:
 
     async def _run(self, script: str, now: float, *told: Any) -> Any:
         """Returns the answer of a script."""
-        words = [*self._head(now), *told]
 
         async def run(client: Client) -> Any:
-            return await client.register_script(script_of(script))(keys=[self._prefix], args=words)
+            call = client.register_script(script_of(script))
+            return await call(keys=[self._prefix], args=[*self._head(now), *told])
 
         return await self._link.attempt(run)
 
@@ -305,15 +289,10 @@ class RedisQueue:
             raise emptied(self._link.queue)
         return answers
 
-    async def _entries(self, ids: Iterable[bytes], *fields: str) -> dict[bytes, list[bytes]]:
+    async def _entries(self, ids: Sequence[bytes], *fields: str) -> dict[bytes, list[bytes]]:
         """Returns these fields of the requests that exist among these."""
-        asked = list(ids)
-        found = await self._pipe(*(("hmget", self._key("entry:", one), fields) for one in asked))
-        return {one: row for one, row in zip(asked, found, strict=True) if row[0] is not None}
-
-    async def _delete_all(self, client: Client) -> None:
-        async for key in client.scan_iter(match=self._prefix + b"*", count=1000):
-            await client.unlink(key)
+        found = await self._pipe(*(("hmget", self._key("entry:", one), fields) for one in ids))
+        return {one: row for one, row in zip(ids, found, strict=True) if row[0] is not None}
 
     def _alive(self) -> tuple[Any, ...]:
         """Returns what `reap.lua` is told."""
@@ -323,11 +302,11 @@ class RedisQueue:
     def _keep_alive(self) -> None:
         """Says in a thread that this worker is alive. A Redis that is away hears it later: whoever waits for
         an answer says so."""
-        client = connect(self._link.settings, is_async=False)
-        script = script_of("reap")
-        while not self._is_over.wait(self._silent / _BEATS):
+        client, is_over = connect(self._link.settings, is_async=False), self._is_over
+        head, script = self._head(0.0), script_of("reap")
+        while not is_over.wait(self._silent / _BEATS):
             with suppress(RedisError, OSError):
-                client.eval(script, 1, self._prefix, *self._head(0.0), *self._alive())
+                client.eval(script, 1, self._prefix, *head, *self._alive())
         with suppress(RedisError, OSError):
             client.close()
 
@@ -337,30 +316,32 @@ def prefix_of(name: str) -> bytes:
     return f"tileharvest:{{{name.replace('}', '%7D')}}}:".encode()
 
 
-async def workers_of(client: Client, prefixes: Sequence[bytes], silent: float) -> list[list[Worker]]:
+async def workers_of(client: Client, names: Sequence[str], silent: float) -> dict[str, Sequence[Worker]]:
     """Returns for each queue the workers that were heard of within `silent` seconds, the oldest first."""
     together = client.pipeline(transaction=False)
-    for prefix in prefixes:
-        together.zrange(prefix + b"workers", 0, -1, withscores=True)
-        together.hgetall(prefix + b"facts")
+    for name in names:
+        together.zrange(prefix_of(name) + b"workers", 0, -1, withscores=True)
+        together.hgetall(prefix_of(name) + b"facts")
     together.time()
     *answers, (seconds, fraction) = await together.execute()
     now = seconds + fraction / 1e6
-    found = []
-    for heard, facts in zip(answers[::2], answers[1::2], strict=True):
+    found: dict[str, Sequence[Worker]] = {}
+    for name, heard, facts in zip(names, answers[::2], answers[1::2], strict=True):
         living = [(facts[one], at) for one, at in heard if now - at < silent and one in facts]
-        known = [(msgspec.json.decode(told, type=Worker), at) for told, at in living]
-        told = [msgspec.structs.replace(one, heartbeat=at, looked_at=now) for one, at in known]
-        found.append(sorted(told, key=lambda one: one.started))
+        told = [
+            msgspec.structs.replace(msgspec.json.decode(fact, type=Worker), heartbeat=at, looked_at=now)
+            for fact, at in living
+        ]
+        found[name] = sorted(told, key=lambda one: one.started)
     return found
 
 
-async def notes_of(client: Client, prefixes: Sequence[bytes]) -> list[dict[str, str]]:
+async def notes_of(client: Client, names: Sequence[str]) -> dict[str, dict[str, str]]:
     """Returns the notes of each queue."""
     together = client.pipeline(transaction=False)
-    for prefix in prefixes:
-        together.hgetall(prefix + b"notes")
-    return [_texts(found) for found in await together.execute()]
+    for name in names:
+        together.hgetall(prefix_of(name) + b"notes")
+    return dict(zip(names, map(_texts, await together.execute()), strict=True))
 
 
 @cache
@@ -375,7 +356,7 @@ def _told(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.segment,
         entry.fingerprint or "",
-        max(-_LARGEST, min(entry.priority, _LARGEST)),
+        entry.priority,
         "" if entry.due is None else entry.due,
         entry.slot,
         entry.body,

@@ -7,7 +7,6 @@ import sqlite3
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
@@ -38,11 +37,8 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-VERSION: Final = 6
+VERSION: Final = 7
 """The version of the tables, kept as SQLite's user_version."""
-
-APPLICATION: Final = 0x54485175
-"""SQLite's application_id, "THQu", which sets our files apart from those of other programs."""
 
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another process. Transactions last milliseconds, and dropping a segment of a million
@@ -70,9 +66,7 @@ _TABLES: Final = (
     )""",
     "CREATE INDEX waiting ON requests (slot, priority DESC, id) WHERE state = 'waiting'",
     "CREATE INDEX delayed ON requests (due) WHERE state = 'delayed'",
-    "CREATE INDEX pushed ON requests (fingerprint) WHERE segment = '' AND state != 'failed'",
     "CREATE INDEX others ON requests (state, id) WHERE state IN ('leased', 'failed')",
-    f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )
 
@@ -82,7 +76,6 @@ _INSERT: Final = """
 _SEE: Final = """
     INSERT OR IGNORE INTO seen SELECT number, ? FROM segments WHERE name = ? RETURNING 1"""
 _SEEN: Final = "SELECT fingerprint FROM seen JOIN segments ON number = segment WHERE name = ?"
-_IS_PUSHED: Final = "SELECT 1 FROM requests WHERE segment = '' AND state != 'failed' AND fingerprint = ?"
 # The slots in which anything waits, one step of the index for each.
 _SLOTS: Final = """
     WITH RECURSIVE slots (slot) AS (
@@ -148,17 +141,14 @@ class SqliteQueue:
         file: Path | None = None,
         *,
         work: str = "another crawl",
-        owner: str = "NAME",
         max_attempts: int = 5,
     ) -> None:
         """Touches nothing yet.
 
-        `work` says what works on the queue, and `owner` is the name of its map or spider, both for messages.
-        Without a file everything is in memory.
+        `work` says in messages what works on the queue. Without a file everything is in memory.
         """
         self._file = file
         self._work = work
-        self._owner = owner
         self._where = "the queue in memory" if file is None else f"the queue {file}"
         self._max_attempts = max_attempts
         self._lock = None if file is None else Lock(file.parent, file.stem)
@@ -169,7 +159,6 @@ class SqliteQueue:
         self._filter: ScalableBloomFilter | None = None
 
     async def open(self, segment: str, now: float) -> None:
-        # An opening that is cancelled goes on in its thread. `close` undoes it.
         await self._in_thread(lambda: self._become_worker(segment, now))
         self._segment = segment
 
@@ -180,13 +169,10 @@ class SqliteQueue:
         self,
         pushed: Sequence[Entry],
         ended: Sequence[End],
-        number: int | None,
+        number: int,
         held: Sequence[Lease],
         now: float,
     ) -> Exchanged:
-        if self._segment is None and (number is not None or ended):
-            raise RuntimeError("only the worker of a queue leases and ends leases")
-
         def exchanged() -> Exchanged:
             duplicates = self._push(pushed, now)
             for end in ended:
@@ -247,8 +233,7 @@ class SqliteQueue:
             with queue_errors(self._where):
                 return work()
 
-        # The context of the caller goes along: by it the log says whose queue this is.
-        return await asyncio.get_running_loop().run_in_executor(_THREAD, copy_context().run, worked)
+        return await asyncio.get_running_loop().run_in_executor(_THREAD, worked)
 
     # From here on in the thread.
 
@@ -256,18 +241,14 @@ class SqliteQueue:
         if self._lock is not None and not self._lock.take():
             raise QueueError(
                 f"{self._work} runs in another process already; nothing was changed; let that end, or stop"
-                f" it with {program()} stop {self._owner}, then run again",
+                f" it by `{program()} stop`, then run again",
                 exit_status=ExitStatus.USAGE,
             )
-        try:
-            self._connect()
-            ((said,),) = self._rows("PRAGMA integrity_check(1)")
-            if said != "ok":
-                raise _unreadable(self._where, said)
-            self._transact(lambda: self._begin_work(segment, now))
-        except BaseException:
-            self._let_go()
-            raise
+        self._connect()
+        ((said,),) = self._rows("PRAGMA integrity_check(1)")
+        if said != "ok":
+            raise _unreadable(self._where, said)
+        self._transact(lambda: self._begin_work(segment, now))
 
     def _connect(self) -> None:
         """Connects to the queue, and makes it if it does not exist. Raises QueueError for a file of another
@@ -299,6 +280,7 @@ class SqliteQueue:
             self._lock.drop()
 
     def _discard(self) -> None:
+        self._let_go()
         self._connection = None
         if self._file is None or self._lock is None:
             return
@@ -347,7 +329,8 @@ class SqliteQueue:
         self._rows(_TAKE_BACK, most, LAST)
         self._open_segment(segment)
         seen = self._rows(_SEEN, segment)
-        self._filter = _filter_for(len(seen) * 5 // 4)
+        room, growth = max(_EXPECTED, len(seen) * 5 // 4), ScalableBloomFilter.SMALL_SET_GROWTH
+        self._filter = ScalableBloomFilter(room, _ERROR_RATE, growth)
         for (fingerprint,) in seen:
             self._filter.add(fingerprint.hex())
 
@@ -367,15 +350,12 @@ class SqliteQueue:
         return duplicates
 
     def _is_new(self, segment: str, fingerprint: bytes | None) -> bool:
-        """Returns whether a segment has not seen the fingerprint before. It has seen it then. What a person
-        has pushed is new unless it waits.
+        """Returns whether a segment has not seen the fingerprint before. It has seen it then.
 
         The filter knows at once what is surely new. Only the table knows what was surely seen.
         """
         if fingerprint is None:
             return True
-        if segment == PUSHED:
-            return not self._rows(_IS_PUSHED, fingerprint)
         is_surely_new = (
             self._filter is not None
             and segment == self._segment
@@ -440,8 +420,6 @@ class SqliteQueue:
         self._rows("DELETE FROM requests WHERE segment = ? AND state != 'failed'", segment)
         self._rows("DELETE FROM seen WHERE segment = (SELECT number FROM segments WHERE name = ?)", segment)
         self._rows("DELETE FROM segments WHERE name = ?", segment)
-        if segment == self._segment:
-            self._filter = _filter_for(0)
 
 
 def file_stem(name: str) -> str:
@@ -455,11 +433,6 @@ def _inode(file: Path) -> int | None:
     return None
 
 
-def _filter_for(expected: int) -> ScalableBloomFilter:
-    """Returns an empty filter with room for so many requests. It has no false negatives, and grows."""
-    return ScalableBloomFilter(max(_EXPECTED, expected), _ERROR_RATE, ScalableBloomFilter.SMALL_SET_GROWTH)
-
-
 def _prepare(connection: sqlite3.Connection, queue: str) -> None:
     # Another process may be making the same file.
     connection.execute("BEGIN IMMEDIATE")
@@ -467,13 +440,9 @@ def _prepare(connection: sqlite3.Connection, queue: str) -> None:
         for statement in _TABLES:
             connection.execute(statement)
     connection.execute("COMMIT")
-    ours, version = (
-        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
-    )
-    if (ours, version) != (APPLICATION, VERSION):
-        raise of_another_version(
-            queue, version if ours == APPLICATION else "that of another program", VERSION
-        )
+    ((version,),) = connection.execute("PRAGMA user_version")
+    if version != VERSION:
+        raise of_another_version(queue, version, VERSION)
     # Another process that makes the same file may be doing this now. The file remembers it.
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = WAL")

@@ -27,13 +27,9 @@ local function wait(id)
     redis.call('ZADD', P .. 'waiting:' .. slot, 0 - priority, id)
 end
 
--- Takes a request from wherever it is. What a person has pushed may be pushed again then.
+-- Takes a request from wherever it is.
 local function take(id)
-    local slot, holder, segment, fingerprint =
-        unpack(redis.call('HMGET', entry(id), 'slot', 'worker', 'segment', 'fingerprint'))
-    if segment == '' then
-        redis.call('SREM', P .. 'seen:', fingerprint)
-    end
+    local slot, holder = unpack(redis.call('HMGET', entry(id), 'slot', 'worker'))
     redis.call('ZREM', P .. 'waiting:' .. slot, id)
     if redis.call('EXISTS', P .. 'waiting:' .. slot) == 0 then
         redis.call('SREM', P .. 'slots', slot)

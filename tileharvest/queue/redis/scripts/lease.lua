@@ -1,7 +1,6 @@
 -- Leases requests to the worker. ARGV[4] is JSON: their number, the ids of the leases that the worker has, and how many
--- it has under way by slot. The answer: whether more is due; the time at
--- which the next delayed request is due, or nothing; the number of leases of other workers; and the leases: id, attempt,
--- body, segment, priority and slot of each.
+-- it has under way by slot. The answer: whether more is due; when the next delayed request is due, or nothing; the
+-- number of leases of other workers; and the leases: id, attempt, body, segment, priority and slot of each.
 
 local wanted = cjson.decode(ARGV[4])
 local own = P .. 'leases:' .. worker

@@ -4,9 +4,13 @@
 
 local facts, silent, most, last, reason = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local heard = redis.call('ZSCORE', P .. 'workers', worker)
+if not heard then
+    -- It has signed off, or it was gone for the others. Then it becomes a worker again when it leases.
+    return
+end
 redis.call('ZADD', P .. 'workers', now, worker)
 redis.call('HSET', P .. 'facts', worker, facts)
-if not heard or now - heard > silent then
+if now - heard > silent then
     -- The server itself may have been away. The others have the time until the next call to tell that they are alive.
     return
 end

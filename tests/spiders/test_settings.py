@@ -7,8 +7,8 @@ from scrapy import Spider
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 
-from tileharvest.spiders.renderers import spider_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
+from tileharvest.spiders.tiles import spider_of
 
 OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"

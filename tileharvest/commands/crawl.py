@@ -33,7 +33,6 @@ class Command(ProjectCommand, crawl.Command):
         if issubclass(spider, TileSpider):
             # The crawl would report the same mistakes among the lines of its log.
             description = harvest_for(self.settings, opts.spargs).description
-            spider.check(description)
             rules_for(self.settings, description)
 
     def answer(self, opts: Namespace) -> None:

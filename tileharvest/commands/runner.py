@@ -20,7 +20,7 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.holdings import kept_open
 from tileharvest.maps.settings import described_map
 from tileharvest.spiders.log import WHOSE
-from tileharvest.spiders.renderers import spider_of
+from tileharvest.spiders.tiles import spider_of
 
 _logger = logging.getLogger(__name__)
 

@@ -13,6 +13,7 @@ from tileharvest.history.settings import database_url
 from tileharvest.maps.settings import described_map, switch
 from tileharvest.politeness.settings import hours_without_requests
 from tileharvest.queue.settings import segment_resolver
+from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.settings import store_opener
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a mistake is reported before anything is touched.
     url, open_store = database_url(settings), store_opener(settings)
+    if description.renderer:
+        renderer_named(description.renderer)
     # `stay` is read by the scheduler. It is checked here, because then it is too late for one clear line.
     switch(arguments, "stay", "a spider that waits for requests")
     return Harvest(

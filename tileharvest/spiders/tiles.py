@@ -1,4 +1,4 @@
-"""The spider of tiles, which begins a harvest, asks for its tiles, and ends it."""
+"""The spiders of tiles, one for each renderer. They begin a harvest, ask for its tiles, and end it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
-    ConfigurationError,
     MovedError,
     TileHarvestError,
-    program,
 )
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.history.site_files import SiteFile
@@ -27,7 +25,7 @@ from tileharvest.politeness.rules import budget_of_run
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
-from tileharvest.renderers.registry import probe, renderer_named, with_indexes
+from tileharvest.renderers.registry import RENDERERS, USUAL, probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.spiders.blocks import (
@@ -45,7 +43,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import LATE, ON_WALK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -127,16 +125,6 @@ class TileSpider(Spider):
         return await with_indexes(site, fetch) if is_of_use else site
 
     @classmethod
-    def check(cls, description: MapDescription) -> None:
-        """Raises ConfigurationError for a map that maps.toml says is of another renderer."""
-        if description.renderer not in ("", cls.name):
-            named = renderer_named(description.renderer).name
-            raise ConfigurationError(
-                f"map '{description.name}' has renderer = \"{named}\" in maps.toml, and not {cls.name}: write"
-                f" {program()} crawl {named} -a map={description.name}"
-            )
-
-    @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
         super().update_settings(settings)
         suit_tiles(settings)
@@ -152,7 +140,6 @@ class TileSpider(Spider):
             return spider
         try:
             harvest = harvest_for(crawler.settings, kwargs)
-            cls.check(harvest.description)
             rules = rules_for(crawler.settings, harvest.description)
         except TileHarvestError as error:
             crawl.end(error)
@@ -531,3 +518,21 @@ def _why(ending: TileHarvestError | None, reason: str) -> str:
     if isinstance(ending, BudgetError):
         return ending.reason
     return _CONTROLS.get(reason, reason) if ending is None else ending.close_reason
+
+
+def _spider_for(name: str) -> type[TileSpider]:
+    """Returns the spider of a renderer. It differs from the others by its name alone."""
+    said = f"Harvests a map of {RENDERERS[name].title}."
+    members = {"name": name, "__module__": __name__, "__doc__": said}
+    return type(f"{name.capitalize()}Spider", (TileSpider,), members)
+
+
+_SPIDERS: Final[Mapping[str, type[TileSpider]]] = {name: _spider_for(name) for name in RENDERERS}
+# Scrapy looks for spiders among the names of this module.
+globals().update({spider.__name__: spider for spider in _SPIDERS.values()})
+
+
+def spider_of(renderer: str) -> type[TileSpider]:
+    """Returns the spider that harvests maps of a renderer. If there is no such renderer, or nobody knows it
+    before the site is probed, that is the spider of the usual one, which then says what is wrong."""
+    return _SPIDERS.get(renderer, _SPIDERS[USUAL.name])

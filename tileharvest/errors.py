@@ -75,18 +75,12 @@ class BudgetError(TileHarvestError):
 
     exit_status = ExitStatus.BUDGET
 
-    def __init__(
-        self, message: str, reason: str, *, is_all_kept: bool = True, has_begun: bool = True
-    ) -> None:
-        """`reason` says in a few words what was spent. The history keeps it.
-
-        `is_all_kept` says that no result was dropped, so that nothing must be asked for twice. `has_begun` is
-        False if runs before this one have spent the budget, so that nothing was asked.
-        """
+    def __init__(self, message: str, reason: str, *, is_all_kept: bool = True) -> None:
+        """`reason` says in a few words what was spent. The history keeps it. `is_all_kept` says that no
+        result was dropped, so that nothing must be asked for twice."""
         super().__init__(message)
         self.reason = reason
         self.is_all_kept = is_all_kept
-        self.has_begun = has_begun
 
 
 class AlreadyHarvestedError(TileHarvestError):

@@ -26,12 +26,6 @@ TILE_STORE = os.environ.get("TILE_STORE", "")
 """The place of the images: `s3://bucket/prefix`, with credentials from the environment as Amazon's own tools
 take them. Empty means `tiles/` in the data folder."""
 
-# --- Ours: watching --------------------------------------------------------------------------------
-
-PROMETHEUS_PORT = os.environ.get("PROMETHEUS_PORT", "")
-"""The port at which a running crawl serves its metrics to Prometheus. Empty or 0 means no port."""
-PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
-
 # --- Ours: when a request is made ------------------------------------------------------------------
 
 SCHEDULER = "tileharvest.scheduler.Scheduler"
@@ -48,7 +42,6 @@ Redis are those of scrapy-redis. This address overrides all others."""
 
 REDIS_HOST = os.environ.get("REDIS_HOST", "")
 REDIS_PORT = os.environ.get("REDIS_PORT", "")
-REDIS_ENCODING = os.environ.get("REDIS_ENCODING", "utf-8")
 REDIS_PARAMS: dict[str, object] = {}
 """Other arguments of redis-py's clients, such as `{"socket_timeout": 10}`."""
 
@@ -100,9 +93,6 @@ DOWNLOAD_LOW_SPEED_TIME = 30
 """Seconds for which an answer may be slower than that, or silent. The time to connect has the same limit.
 With 0 only Scrapy's DOWNLOAD_TIMEOUT, which is for a whole answer, limits it."""
 
-PROGRESS_INTERVAL = 60.0
-"""Seconds between two lines of progress if the output is not a terminal."""
-
 # --- Ours: politeness. maps.toml says it for one map, the command line for one run ------------------
 
 DELAY: float | list[float] = 0
@@ -141,7 +131,14 @@ HOST_DOWN_LONGEST_PAUSE = 60.0
 HOST_DOWN_PATIENCE = 900.0
 """Seconds for which a host may be down before the harvest ends. It can be continued later."""
 
-# --- Ours: messages --------------------------------------------------------------------------------
+# --- Ours: messages and metrics --------------------------------------------------------------------
+
+PROGRESS_INTERVAL = 60.0
+"""Seconds between two lines of progress if the output is not a terminal."""
+
+PROMETHEUS_PORT = os.environ.get("PROMETHEUS_PORT", "")
+"""The port at which a running crawl serves its metrics to Prometheus. Empty or 0 means no port."""
+PROMETHEUS_HOST = os.environ.get("PROMETHEUS_HOST", "127.0.0.1")
 
 NOTIFY: list[str] = []
 """The addresses of messages about a harvest, in Apprise's form. `${NAME}` stands for an environment
@@ -153,7 +150,7 @@ NOTIFY_ON = ["change", "failure"]
 VIEWER_URL = os.environ.get("TILEHARVEST_VIEWER", "")
 """The address of the viewer, for links in messages."""
 
-# --- Scrapy's: politeness --------------------------------------------------------------------------
+# --- Scrapy's ---------------------------------------------------------------------------------------
 
 USER_AGENT = "TileHarvest/0.1"
 """The name of the program, so that a site's owner can find out who visits. CONTACT is added to it."""
@@ -161,17 +158,12 @@ USER_AGENT = "TileHarvest/0.1"
 ROBOTSTXT_OBEY = True
 """The spiders of tiles obey robots.txt themselves, including its Crawl-delay."""
 
-# --- Scrapy's: speed -------------------------------------------------------------------------------
-
 ASYNCIO_EVENT_LOOP = "uvloop.Loop"
 """uvloop saves about 15 % of the time for one unchanged tile."""
 
 LOG_LEVEL = "INFO"
 LOG_VERSIONS: list[str] = []
-
 EXTENSIONS = {"tileharvest.extensions.prometheus.Prometheus": 500}
-
-# --- Scrapy's: closed doors ------------------------------------------------------------------------
 
 # Both run any code that is sent to them.
 REMOTE_CONTROL_ENABLED = False

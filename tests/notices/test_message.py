@@ -99,7 +99,7 @@ ENDS = {
     "unreachable": report({}, UNREACHABLE),
     "budget": report(QUIET, BUDGET),
     "already": report({}, AlreadyHarvestedError("already")),
-    "spent before": report({}, BudgetError("spent", "daily budget: 90 requests", has_begun=False)),
+    "spent before": report({}, BudgetError("spent", "daily budget: 90 requests")),
 }
 
 

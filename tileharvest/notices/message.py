@@ -73,7 +73,7 @@ def is_wanted(report: Report, occasions: Collection[str]) -> bool:
     asked for nothing, and there was a notice of the run before.
     """
     error = report.error
-    if isinstance(error, AlreadyHarvestedError) or (isinstance(error, BudgetError) and not error.has_begun):
+    if isinstance(error, AlreadyHarvestedError) or (isinstance(error, BudgetError) and not report.counts):
         return False
     return (
         "always" in occasions

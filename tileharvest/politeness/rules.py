@@ -85,7 +85,6 @@ def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budg
                 f"map '{name}' has spent its daily budget ({amount_in_words(already, part)} of {limit});"
                 " nothing was asked; run it again tomorrow to go on",
                 f"{OF_DAY}: {limit}",
-                has_begun=False,
             )
         left = None if of_day is None else of_day - already
         limits.append(min((one for one in (most, left) if one is not None), default=None))

@@ -96,10 +96,12 @@ def _check_worker() -> None:
 
 
 async def _check_redis(settings: dict[str, object]) -> None:
+    from scrapy.settings import BaseSettings  # noqa: PLC0415
+
     from tileharvest.errors import QueueError  # noqa: PLC0415
     from tileharvest.queue.redis.link import RedisLink  # noqa: PLC0415
 
-    link = RedisLink(settings, "Redis", PATIENCE)
+    link = RedisLink(BaseSettings(settings), "Redis", PATIENCE)
     try:
         await link.open()
     except QueueError as error:

@@ -21,8 +21,7 @@ from redis.exceptions import (
     RedisError,
     TimeoutError,  # noqa: A004
 )
-from scrapy.settings import BaseSettings
-from scrapy_redis import connection
+from scrapy_redis import connection, defaults
 
 from tileharvest.errors import ConfigurationError, QueueError
 from tileharvest.queue.port import NOTHING_LOST, emptied
@@ -47,8 +46,8 @@ Client: TypeAlias = Any
 """A `redis.asyncio.Redis`, whose types say that answers may be texts."""
 
 
-def connect(settings: BaseSettings, *, is_async: bool = True) -> Client:
-    """Returns a client by the settings of scrapy-redis, such as REDIS_URL or REDIS_PARAMS. It connects when
+def connect(settings: Any, *, is_async: bool = True) -> Client:
+    """Returns a client by Scrapy's settings that scrapy-redis knows, such as REDIS_URL. It connects when
     it is first used, and again when it has lost its connection. It repeats no call, and its answers are
     bytes. Unless it `is_async`, it blocks, and is for a thread.
 
@@ -62,15 +61,14 @@ def connect(settings: BaseSettings, *, is_async: bool = True) -> Client:
         "decode_responses": False,
         "protocol": 2,
     }
-    given = BaseSettings({name: settings.get(name) for name in connection.SETTINGS_PARAMS_MAP})
-    given.set("REDIS_DECODE_RESPONSES", value=False)
-    # Only a client that is made of an address takes all of these parameters without a warning.
-    given.set("REDIS_URL", settings.get("REDIS_URL") or "redis://")
+    named = {name: settings.get(setting) for setting, name in connection.SETTINGS_PARAMS_MAP.items()}
+    given = {name: value for name, value in named.items() if value}
     said = "REDIS_PARAMS is not a dict"
     try:
-        given.set("REDIS_PARAMS", settings.getdict("REDIS_PARAMS") | ours)
+        parameters = {**defaults.REDIS_PARAMS, **settings.getdict("REDIS_PARAMS"), **given, **ours}
         said = "REDIS_URL or REDIS_PARAMS cannot be read"
-        client = connection.get_redis_from_settings(given)
+        # Only a client that is made of an address takes all of these parameters without a warning.
+        client = connection.get_redis(**{"url": "redis://", **parameters})
         # Only a connection finds unknown parameters. This one is never used.
         pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)
@@ -117,7 +115,7 @@ class RedisLink:
     patience.
     """
 
-    def __init__(self, settings: BaseSettings, what: str, patience: float) -> None:
+    def __init__(self, settings: Any, what: str, patience: float) -> None:
         """`settings` are those of `connect`. `what` says in messages what the link is for. Connects to
         nothing yet."""
         self.settings = settings

@@ -128,30 +128,28 @@ class DiffMiddleware:
         result = BlockResult(request.block, left=request.block.mask & ~response.asked)
         judge = self._judge_of(result, request, response.gets, asked)
         for bit, answer in response.answers.items():
-            if not self._has_failed(result, bit, answer, request.attempt):
-                assert isinstance(answer, Answer)
+            if isinstance(answer, Exception) or answer.may_pass:
+                self._ask_again(result, bit, answer, request.attempt)
+            else:
                 judge(bit, answer)
         await self._after(result, request, response)
         response.result = result
         return response
 
-    def _has_failed(self, result: BlockResult, bit: int, answer: Answer | Exception, attempt: int) -> bool:
-        """Returns whether a tile has no usable answer so far. Notes that it is asked again, or has failed."""
+    def _ask_again(self, result: BlockResult, bit: int, answer: Answer | Exception, attempt: int) -> None:
+        """Notes that a tile without a usable answer is asked again, or after all attempts that it failed."""
         seconds = None
         if isinstance(answer, Exception):
             reason = no_answer_in_words(answer)
             may_pass = isinstance(answer, (AskLater, *kinds_of(self._passing)))
-        elif answer.may_pass:
+        else:
             seconds = retry_after(answer.retry_after, datetime.now(UTC))
             reason, may_pass = answer.phrase, (seconds or 0.0) <= self._longest
-        else:
-            return False
         if may_pass and attempt < self._attempts:
             result.again |= 1 << bit
             result.pause = max(result.pause, pause_before(attempt + 1, self._pause, seconds))
         else:
             _note_failure(result.found, bit, with_attempts(reason, attempt))
-        return True
 
     def _judge_of(
         self, result: BlockResult, request: BlockRequest, gets: int, asked: Asked

@@ -6,7 +6,7 @@ import asyncio
 from bisect import insort
 from collections import defaultdict, deque
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
 from operator import attrgetter
 from secrets import choice
@@ -110,6 +110,8 @@ class TileDownloadHandler:
         """The blocks that have not ended."""
         self._blocks: list[_BlockDownload] = []
         """The blocks of which tiles have not started, the most urgent first."""
+        self._start: asyncio.Handle | None = None
+        """Starts tiles when all answers that have come together are noted."""
         self._starting: asyncio.Task[None] | None = None
         """Starts the tiles that have to wait for a place, or for their turn."""
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
@@ -136,6 +138,8 @@ class TileDownloadHandler:
         return kind(url, status=reply.status, headers=headers, body=reply.body)
 
     async def close(self) -> None:
+        if self._start is not None:
+            self._start.cancel()
         await self._outages.close()
         for task in (self._starting, *self._beside):
             if task is not None:
@@ -155,7 +159,7 @@ class TileDownloadHandler:
         self._adapt(request)
         self._open.append(block)
         insort(self._blocks, block, key=_urgency)
-        self._start_tiles()
+        self._start_soon()
         try:
             await block.done
         finally:
@@ -171,8 +175,12 @@ class TileDownloadHandler:
             slot = self._crawler.engine.downloader.slots[request.meta["download_slot"]]
             self._throttle.adapt(slot.delay)
 
+    def _start_soon(self) -> None:
+        self._start = self._start or self._loop.call_soon(self._start_tiles)
+
     def _start_tiles(self) -> None:
         """Starts the tiles that may start now. What has to wait is left to a task."""
+        self._start = None
         throttle = self._throttle
         if self._crawl.is_ending or throttle.held is not None:
             for held in tuple(self._blocks):
@@ -212,7 +220,7 @@ class TileDownloadHandler:
                 return block
         return None
 
-    @property
+    @cached_property
     def _throttle(self) -> MapThrottle:
         throttle = self._crawl.throttle
         assert throttle is not None
@@ -224,7 +232,7 @@ class TileDownloadHandler:
             return
         if (error := task.exception()) is not None:
             self._crawl.end(as_error(error))
-        self._start_tiles()
+        self._start_soon()
 
     def _start_tile(self, block: _BlockDownload) -> None:
         """Starts the next tile of a block, which has a place."""
@@ -265,15 +273,16 @@ class TileDownloadHandler:
         if isinstance(reply, Exception):
             answer = reply
         else:
-            throttle.count_bytes(len(reply.body))
+            if reply.body:
+                throttle.count_bytes(len(reply.body))
             answer = reply.answer(by_head=transfer.method == "HEAD")
             if answer.location is not None and self._is_redirect(answer, tile):
                 self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
-                self._start_tiles()
+                self._start_soon()
                 return
         block.under_way -= 1
         self._answered(block, bit, answer)
-        self._start_tiles()
+        self._start_soon()
 
     def _is_redirect(self, answer: Answer, tile: Tile) -> bool:
         """Returns whether an answer sends us elsewhere. The renderer may understand it as an answer about the
@@ -300,7 +309,7 @@ class TileDownloadHandler:
             found = error
         block.under_way -= 1
         self._answered(block, bit, found)
-        self._start_tiles()
+        self._start_soon()
 
     def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what a tile was answered, and ends its block if that was the last one."""
@@ -313,7 +322,8 @@ class TileDownloadHandler:
             block.answers[bit] = counts
             if isinstance(counts, Answer):
                 block.size += len(counts.body)
-                self._rest_if_asked(host, counts)
+                if counts.retry_after is not None:
+                    self._rest_as_asked(host, counts.status, counts.retry_after)
         else:
             self._leave_in_doubt(host)
         if block.size >= MOST_BYTES:
@@ -348,15 +358,13 @@ class TileDownloadHandler:
                 found = block.answers.items()
                 block.answers = {bit: answer for bit, answer in found if not is_in_doubt(answer)}
 
-    def _rest_if_asked(self, host: str, answer: Answer) -> None:
-        """Lets the whole host rest if it has asked for that by Retry-After."""
-        if answer.retry_after is None or not (
-            answer.status in PASSING or answer.status == HTTPStatus.FORBIDDEN
-        ):
+    def _rest_as_asked(self, host: str, status: int, wanted: str) -> None:
+        """Lets the whole host rest, as it has asked by Retry-After."""
+        if not (status in PASSING or status == HTTPStatus.FORBIDDEN):
             return
-        seconds = retry_after(answer.retry_after, datetime.now(UTC))
+        seconds = retry_after(wanted, datetime.now(UTC))
         if seconds:
-            if answer.status == HTTPStatus.FORBIDDEN and self._throttle.held is None:
+            if status == HTTPStatus.FORBIDDEN and self._throttle.held is None:
                 self._outages.slow_down(host)
             self._keep(self._throttle.rest(host, min(seconds, self._longest_rest)))
 
@@ -393,7 +401,7 @@ class TileDownloadHandler:
                 reply = await self._send_one(method, url, terms, body)
         finally:
             # Tiles may have waited for this place alone.
-            self._start_tiles()
+            self._start_soon()
         if isinstance(reply, Reply):
             throttle.count_bytes(len(reply.body))
         return reply
@@ -423,7 +431,8 @@ class TileDownloadHandler:
         if isinstance(reply, Exception):
             return reply
         answer = reply.answer(by_head=not is_by_get)
-        self._rest_if_asked(host, answer)
+        if answer.retry_after is not None:
+            self._rest_as_asked(host, answer.status, answer.retry_after)
         return answer
 
     # Transfers

@@ -58,18 +58,19 @@ class Outages:
     ) -> Answer | Exception | None:
         """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it says nothing of
         the tile, because the host is doubted: then the tile is as it was."""
+        # On a map that is mostly empty, hardly any answer but 404 comes.
+        if isinstance(answer, Answer) and (answer.status == OK or answer.status in GONE_STATUSES):
+            if host in self._hosts:
+                self._hosts[host].answered(well=True)
+            self._good[host] = url
+            return answer
         if isinstance(answer, Answer) and answer.status in REFUSED:
             return self._refused(host, url, answer, attempt)
         if self.is_in_doubt(answer):
             health = self._note_failure(host, url, is_refusal=False)
             return None if health.is_doubted else answer
-        if isinstance(answer, Answer):
-            # On a map that is mostly empty, hardly any answer but 404 comes.
-            is_good = answer.status == OK or answer.status in GONE_STATUSES
-            if host in self._hosts:
-                self._hosts[host].answered(well=is_good)
-            if is_good:
-                self._good[host] = url
+        if isinstance(answer, Answer) and host in self._hosts:
+            self._hosts[host].answered(well=False)
         return answer
 
     def is_in_doubt(self, answer: Answer | Exception) -> bool:

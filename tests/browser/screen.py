@@ -6,6 +6,7 @@ import io
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Final
@@ -14,13 +15,20 @@ from urllib.parse import parse_qsl, urlencode
 from PIL import Image, ImageChops
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.viewed_maps import Viewer
-from tests.browser.windows import PATIENCE
 from tests.end_to_end.project import LayerTile
 from tileharvest.renderers.overviewer import projection_of
 
+PATIENCE: Final = 60_000
+"""Milliseconds that an expectation or an action waits, far below a test's time limit."""
+DESK: Final[dict[str, Any]] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
+PHONE: Final[dict[str, Any]] = {
+    "viewport": {"width": 390, "height": 844},
+    "screen": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+}
 TILE_SIZE: Final = 384
-BEHIND: Final = (0x1A, 0x1A, 0x1A)
+BEHIND: Final = (0x1A, 0x1A, 0x1A, 255)
 """antworld's own background colour."""
 
 
@@ -39,7 +47,7 @@ class Spot:
 
     @classmethod
     def of_block(cls, x: float, z: float, zoom: float = 0, above: int = 0) -> Spot:
-        """Where Overviewer draws a block at height 64, or so many blocks above that."""
+        """Where Overviewer draws a block at height 64, or some blocks above that."""
         left, up = projection_of(TILE_SIZE, 0).point_of(x + 0.5, z + 0.5)
         return cls(left, up + above / 16, zoom)
 
@@ -62,10 +70,6 @@ class Square:
     """The address of the picture that is in it; empty if there is none."""
 
     @property
-    def middle(self) -> tuple[float, float]:
-        return self.left + self.width / 2, self.top + self.height / 2
-
-    @property
     def name(self) -> str:
         """The last part of the picture's address."""
         return self.source.rsplit("/", 1)[-1]
@@ -74,22 +78,21 @@ class Square:
 class Screen:
     """A page that shows a viewer, and where on it things are."""
 
-    def __init__(self, page: Page, viewer: Viewer) -> None:
+    def __init__(self, page: Page, url: str) -> None:
+        """The address is that of the viewer's page, without what follows `#`."""
         self.page = page
-        self.viewer = viewer
+        self.url = url
         self._waits = 0
 
     def open(self, spot: Spot | None = None, **look: str) -> None:
         """Open an address as in a new tab, and wait until the map is drawn."""
-        place = spot.look if spot else {}
-        self.open_hash(f"#{urlencode({**look, **place})}")
+        self.open_hash(f"#{urlencode({**look, **(spot.look if spot else {})})}")
         self.await_map()
 
     def open_hash(self, hash: str) -> None:  # noqa: A002 - its name in browsers
         """Open an address, whatever page it leads to."""
-        if self.page.url != "about:blank":
-            self.page.goto("about:blank")
-        self.page.goto(f"{self.viewer.url}{'' if self.viewer.url.endswith('.html') else '/'}{hash}")
+        self.page.goto("about:blank")
+        self.page.goto(f"{self.url}{hash}")
 
     def await_map(self) -> None:
         """Wait until every square of the map is filled and nothing moves or fades any more.
@@ -100,27 +103,23 @@ class Screen:
         self._waits += 1
         self.page.wait_for_function(_STILL, arg=self._waits)
 
-    def await_place(self) -> dict[str, str]:
-        """Wait until the address tells the map and the place on the screen: what it tells."""
-        self.page.wait_for_function("() => /&layer=.*&x=/.test(location.hash)")
-        return self.look()
-
-    def await_look(self, **values: str) -> None:
-        """Wait until the address tells these values, and the map is drawn there: after a zoom or a link."""
-        self.page.wait_for_function(_TELLS, arg=values)
+    def await_look(self, *named: str, **values: str) -> dict[str, str]:
+        """Wait until the address has these names, and others with these values, and the map is drawn there.
+        Returns what the address says."""
+        self.page.wait_for_function(_IS_THERE, arg=[named, values])
         self.await_map()
-
-    def await_moved(self, look: dict[str, str]) -> None:
-        """Wait until the address tells another place than that one, and the map is drawn there."""
-        self.page.wait_for_function(_TELLS_ANOTHER, arg=[look["x"], look["z"]])
-        self.await_map()
-
-    def look(self) -> dict[str, str]:
-        """What the address says now."""
         return dict(parse_qsl(self.page.evaluate("location.hash.slice(1)")))
 
     def part(self, id: str) -> Locator:  # noqa: A002 - its name in documents
         return self.page.locator(f"#{id}")
+
+    @property
+    def panel(self) -> Locator:
+        return self.page.get_by_role("complementary")
+
+    def press(self, name: str) -> None:
+        """Click on the button of that name."""
+        self.page.get_by_role("button", name=name, exact=True).click()
 
     def box(self, id: str) -> tuple[float, float, float, float]:  # noqa: A002 - its name in documents
         """Left, top, width and height of a part that is seen."""
@@ -143,18 +142,9 @@ class Screen:
         self.part("modes").get_by_text(name, exact=True).click()
         self.await_map()
 
-    @property
-    def is_phone(self) -> bool:
-        """Whether fingers do what the mouse does elsewhere."""
-        return (self.page.viewport_size or {"width": 0})["width"] < 500
-
-    def touch(self, x: float, y: float) -> None:
-        """Click there, or tap with a finger."""
-        (self.page.touchscreen.tap if self.is_phone else self.page.mouse.click)(x, y)
-
     def pull(self, *points: tuple[float, float]) -> None:
-        """Pull what is at the first point over the others, with the mouse or a finger."""
-        if self.is_phone:
+        """Pull what is at the first point over the others, with the mouse or, on a telephone, a finger."""
+        if self.page.viewport_size == PHONE["viewport"]:
             move_fingers(self.page, *([point] for point in points))
         else:
             self.page.mouse.move(*points[0])
@@ -169,30 +159,29 @@ class Screen:
 
     def squares(self, pane: str = "pictures", map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
         """All tiles of a pane that are there, seen or not."""
-        found: list[dict[str, Any]] = self.page.evaluate(
-            _SQUARES, f"#{map} .leaflet-{pane}-pane .leaflet-tile"
-        )
+        found = self.page.evaluate(_SQUARES, f"#{map} .leaflet-{pane}-pane .leaflet-tile")
         return [Square(**each) for each in found]
 
-    def squares_in_view(self, map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
-        """The pictures of which more than an edge is on the screen."""
-        left, top, width, height = self.box(map)
-        return [
-            square
-            for square in self.squares(map=map)
+    def pictures_in_view(self) -> set[str]:
+        """The names of the pictures of which more than an edge is on the screen."""
+        left, top, width, height = self.box("map")
+        return {
+            square.name
+            for square in self.squares()
             if left + 4 - square.width < square.left < left + width - 4
             and top + 4 - square.width < square.top < top + height - 4
-        ]
+        } - {""}
 
     def square(self, tile: LayerTile, middle: Spot, pane: str = "pictures", map: str = "map") -> Square:  # noqa: A002
         """The square that lies where the tile must be, when that spot is in the middle of the map."""
-        x, y = self.point(tile.x, tile.y, middle, map)
+        at = self.point(tile.x, tile.y, middle, map)
         near = [
             square
             for square in self.squares(pane, map)
-            if math.dist(square.middle, (x, y)) < 4  # Squares lie on whole pixels, enlarged or not.
+            # Squares lie on whole pixels, enlarged or not.
+            if math.dist((square.left + square.width / 2, square.top + square.height / 2), at) < 4
         ]
-        assert len(near) == 1, f"{len(near)} squares at {x}, {y}"
+        assert len(near) == 1, f"{len(near)} squares at {at}"
         return near[0]
 
     def point(self, x: float, y: float, middle: Spot, map: str = "map") -> tuple[float, float]:  # noqa: A002
@@ -201,26 +190,28 @@ class Screen:
         unit = TILE_SIZE / 2 * 2.0**middle.zoom
         return left + (x - middle.x) * unit, top + (middle.y - y) * unit
 
-    def pixels(self, square: Square) -> Image.Image:
+    def pixels(self, left: float, top: float, width: float, height: float) -> Image.Image:
         """What is on the screen there, whatever lies above the map included."""
-        size = round(square.width)
-        clip = {"x": round(square.left), "y": round(square.top), "width": size, "height": size}
-        return as_image(self.page.screenshot(clip=clip))  # type: ignore[arg-type]
+        values = map(round, (left, top, width, height))
+        clip = dict(zip(("x", "y", "width", "height"), values, strict=True))
+        return Image.open(io.BytesIO(self.page.screenshot(clip=clip))).convert("RGB")
 
-    def picture(self) -> Image.Image:
-        """All that is on the screen."""
-        return as_image(self.page.screenshot())
+    def shows(
+        self, square: Square, image: Image.Image, part: tuple[int, int, int, int] | None = None
+    ) -> bool:
+        """Whether the square looks like the image, all of it or a part. Blending rounds."""
+        seen = self.pixels(square.left, square.top, square.width, square.width)
+        return apart(seen.crop(part), image.crop(part)) <= 3
 
 
-def eventually(check: Callable[[], None]) -> None:
+def eventually(check: Callable[[], bool]) -> None:
     """Repeat a check of what the page shows until it holds: what a person did may be drawn a frame later."""
     until = time.monotonic() + PATIENCE / 1000
     while True:
-        try:
-            return check()
-        except AssertionError:
-            if time.monotonic() > until:
-                raise
+        with suppress(AssertionError):  # A square may not be there yet.
+            if check():
+                return
+        assert time.monotonic() < until, "the page does not come to show it"
         time.sleep(0.05)
 
 
@@ -243,7 +234,7 @@ def move_fingers(page: Page, *moments: list[tuple[float, float]]) -> None:
     """Put fingers on the first points, pull them over the others, and take them away."""
     touch = page.context.new_cdp_session(page)
     for number, points in enumerate(moments):
-        events: list[Any] = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(points)]
+        events = [{"x": x, "y": y, "id": finger} for finger, (x, y) in enumerate(points)]
         kind = "touchMove" if number else "touchStart"
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": events})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
@@ -260,21 +251,16 @@ def in_words(day: str, style: str = "long") -> str:
     return f"{parsed:%B}"[: None if style == "long" else 3] + f" {parsed.day}, {parsed.year}"
 
 
-def as_image(body: bytes) -> Image.Image:
-    return Image.open(io.BytesIO(body)).convert("RGB")
-
-
-def as_shown(body: bytes, behind: tuple[int, int, int] = BEHIND) -> Image.Image:
+def as_shown(body: bytes) -> Image.Image:
     """A tile's file as it must look on the map's background."""
     tile = Image.open(io.BytesIO(body)).convert("RGBA")
-    ground = Image.new("RGBA", tile.size, (*behind, 255))
-    return Image.alpha_composite(ground, tile).convert("RGB")
+    return Image.alpha_composite(Image.new("RGBA", tile.size, BEHIND), tile).convert("RGB")
 
 
 def apart(first: Image.Image, second: Image.Image) -> int:
-    """By how much the pixels differ that differ most, in 255ths. Blending rounds: up to 2 is the same."""
+    """By how much the pixels differ that differ most, in 255ths."""
     extremes = ImageChops.difference(first, second).getextrema()
-    return max(int(high) for _, high in extremes)  # type: ignore[misc]
+    return max(int(high) for _, high in extremes)
 
 
 _STILL: Final = """(wait) => {
@@ -290,17 +276,11 @@ _STILL: Final = """(wait) => {
 }"""
 
 # A link changes the address at once. When the page has gone there, its own link to the map leads there too.
-_HAS_GONE: Final = 'document.getElementById("to-map").href === location.href'
-
-_TELLS: Final = f"""(values) => {{
+_IS_THERE: Final = """([named, values]) => {
   const told = new URLSearchParams(location.hash.slice(1));
-  return {_HAS_GONE} && Object.entries(values).every(([key, value]) => told.get(key) === value);
-}}"""
-
-_TELLS_ANOTHER: Final = f"""([x, z]) => {{
-  const told = new URLSearchParams(location.hash.slice(1));
-  return {_HAS_GONE} && told.has("x") && (told.get("x") !== x || told.get("z") !== z);
-}}"""
+  return document.getElementById("to-map").href === location.href && named.every((name) => told.has(name))
+    && Object.entries(values).every(([key, value]) => told.get(key) === value);
+}"""
 
 _MIDDLE: Final = """(map) => {
   const { left, top } = map.getBoundingClientRect();

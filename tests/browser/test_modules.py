@@ -1,4 +1,4 @@
-"""Modules of the page alone: its arithmetic, its words, its links, and those of the renderers' own pages."""
+"""Modules of the page alone: arithmetic, differences, words, links, and those of the maps' own pages."""
 
 import random
 from datetime import date
@@ -10,6 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
+from playwright.sync_api import Page
 
 from tests.browser.conftest import Call
 from tileharvest.maps.permalink import permalink
@@ -18,31 +20,29 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
 
 
-def some_tiles() -> list[Tile]:
-    """Tiles of all zooms near the centre and far out, beyond 32 bits."""
-    chance = random.Random(1)
-    tiles = [Tile(0, 1, 1), Tile(0, -1, -1), Tile(-3, -440, 216), Tile(-3, 8, -8)]
-    for _ in range(400):
-        zoom = -chance.randrange(0, 30)
-        reach = 1 << chance.randrange(0, 45 + zoom)
-        x, y = (2 * chance.randrange(-reach, reach) + 1 for _ in "xy")
-        tiles.append(Tile(zoom, x << -zoom, y << -zoom))
-    return tiles
-
-
 def as_object(tile: Tile) -> dict[str, int]:
     return {"zoom": tile.zoom, "x": tile.x, "y": tile.y}
 
 
 def test_the_grid_is_the_servers(call: Call) -> None:
-    """Names, ancestors, and the tile at a point."""
-    tiles, chance = some_tiles(), random.Random(2)
+    """Names, ancestors, chunks of 16 by 16 tiles, and the tile at a point, near the centre and far out."""
+    chance = random.Random(1)
+    tiles = [Tile(0, 1, 1), Tile(0, -1, -1), Tile(-3, -440, 216), Tile(-3, 8, -8)]
+    for _ in range(400):
+        zoom = -chance.randrange(0, 25)
+        reach = 1 << chance.randrange(0, 45 + zoom)
+        x, y = (2 * chance.randrange(-reach, reach) + 1 for _ in "xy")
+        tiles.append(Tile(zoom, x << -zoom, y << -zoom))
     plain = [[as_object(tile)] for tile in tiles]
     assert call("grid.js", "tileName", plain) == [str(tile) for tile in tiles]
     assert call("grid.js", "parseTile", [[str(tile)] for tile in tiles]) == [one for (one,) in plain]
     for up in (0, 1, 3, 5):
         found = call("grid.js", "ancestor", [[as_object(tile), up] for tile in tiles])
         assert found == [as_object(tile.ancestor(up)) for tile in tiles]
+    for tile, chunk in zip(tiles, call("grid.js", "chunkOf", plain), strict=True):
+        above, reach = tile.ancestor(4), 15 * (1 << -tile.zoom)
+        across = {"xFrom": above.x - reach, "xTo": above.x + reach}
+        assert chunk == {"zoom": tile.zoom, **across, "yFrom": above.y - reach, "yTo": above.y + reach}
     reaches = [(1 << bits, -zoom) for bits in range(1, 40) for zoom in range(0, bits, 3)]
     points = [[chance.uniform(-reach, reach), chance.uniform(-reach, reach), zoom] for reach, zoom in reaches]
     for (x, y, zoom), found in zip(points, call("grid.js", "tileAt", points), strict=True):
@@ -51,13 +51,72 @@ def test_the_grid_is_the_servers(call: Call) -> None:
         assert max(abs(x - tile.x), abs(y - tile.y)) <= (1 << -tile.zoom)
 
 
-def test_a_chunk_is_the_16_by_16_tiles_that_share_an_ancestor(call: Call) -> None:
-    tiles = [tile for tile in some_tiles() if tile.zoom > -25][:40]
-    chunks = call("grid.js", "chunkOf", [[as_object(tile)] for tile in tiles])
-    for tile, chunk in zip(tiles, chunks, strict=True):
-        above, reach = tile.ancestor(4), 15 * (1 << -tile.zoom)
-        across = {"xFrom": above.x - reach, "xTo": above.x + reach}
-        assert chunk == {"zoom": tile.zoom, **across, "yFrom": above.y - reach, "yTo": above.y + reach}
+CELL, SIZE = 8, 48
+
+
+def compared(page: Page, before: Image.Image, after: Image.Image | None) -> tuple[list[bool], Image.Image]:
+    """Which cells of two pictures differ, row by row, and the drawing of it."""
+    pixels = [image and list(image.tobytes()) for image in (before, after)]
+    changed, drawing = page.evaluate(_COMPARING, [pixels, SIZE])
+    return list(map(bool, changed)), Image.frombytes("RGBA", before.size, bytes(drawing))
+
+
+_COMPARING = """async ([pixels, size]) => {
+  const { difference, drawDifference } = await import("/difference.js");
+  const [before, after] = pixels.map((one) => one && new ImageData(Uint8ClampedArray.from(one), size, size));
+  const found = difference(before, after);
+  const output = new ImageData(size, size);
+  drawDifference(before, after, found, output);
+  return [[...found.changed], [...output.data]];
+}"""
+
+
+def test_a_cell_differs_if_its_mean_colour_or_opacity_is_more_than_5_apart(module_page: Page) -> None:
+    grey = (100, 100, 100, 255)
+    cases = [
+        (grey, (105, 105, 105, 255), False),
+        (grey, (106, 106, 105, 255), True),
+        (grey, (115, 100, 100, 255), False),
+        (grey, (110, 93, 100, 255), True),
+        (grey, (100, 100, 100, 249), True),
+        ((0, 0, 0, 255), (0, 0, 0, 250), False),
+        ((200, 100, 50, 0), (10, 250, 7, 0), False),
+    ]
+    before, after = (Image.new("RGBA", (SIZE, SIZE), grey) for _ in range(2))
+    for number, (old, new, _) in enumerate(cases):
+        row, column = divmod(number, SIZE // CELL)
+        box = (column * CELL, row * CELL, column * CELL + CELL, row * CELL + CELL)
+        before.paste(old, box)
+        after.paste(new, box)
+    # Noise in the last cell, which its mean does not have.
+    for x in range(SIZE - CELL, SIZE):
+        after.putpixel((x, SIZE - 1), (grey[0] + (20 if x % 2 else -20),) * 3 + (255,))
+    changed, _ = compared(module_page, before, after)
+    rest = [False] * (len(changed) - len(cases))
+    assert changed == [differs for _, _, differs in cases] + rest
+
+
+def test_a_drawn_difference_has_what_changed_in_colour_with_a_line_around_it_and_the_rest_faded(
+    module_page: Page,
+) -> None:
+    before = Image.new("RGBA", (SIZE, SIZE), (30, 160, 60, 255))
+    after = before.copy()
+    after.paste((200, 120, 40, 255), (0, 16, 16, 32))
+    after.paste((0, 0, 0, 0), (32, 32, 48, 48))
+    (cells, changed), (_, gone) = compared(module_page, before, after), compared(module_page, before, None)
+    wanted = {(2, 0), (2, 1), (3, 0), (3, 1), (4, 4), (4, 5), (5, 4), (5, 5)}
+    assert {divmod(number, 6) for number, cell in enumerate(cells) if cell} == wanted
+    assert changed.getpixel((8, 24)) == (200, 120, 40, 255)
+    # Along the picture's edge there is no line.
+    line = [changed.getpixel(place) == (255, 0, 200, 255) for place in ((15, 24), (8, 16), (0, 24), (32, 40))]
+    assert line == [True, True, False, True]
+    red, green, blue, opacity = changed.getpixel((24, 8))
+    assert red == green == blue
+    assert 0 < opacity < 128
+    for drawing in (changed, gone):
+        red, green, blue, opacity = drawing.getpixel((42, 42))
+        assert red > blue > green
+        assert opacity > 128
 
 
 def block_at(north: int, levels: int, size: int, lng: Fraction, lat: Fraction) -> dict[str, int]:
@@ -90,7 +149,7 @@ def test_a_block_is_where_overviewers_page_shows_it(call: Call, north: int, leve
 
 
 def test_a_block_lies_in_its_region_file(call: Call) -> None:
-    regions = {(0, 0): "r.0.0.mca", (511, 512): "r.0.1.mca", (-512, -513): "r.-1.-2.mca"}
+    regions = {(511, 512): "r.0.1.mca", (-512, -513): "r.-1.-2.mca"}
     assert call("projection.js", "regionFile", [list(block) for block in regions]) == list(regions.values())
 
 

@@ -11,6 +11,7 @@ from tests.browser.screen import Screen, Spot, await_refusal, in_words
 from tests.browser.viewed_maps import COAST, DAYS, PublishedDays, tile
 
 MIDDLE: Final = Spot.middle_of(COAST)
+PLACE: Final = ",".join(MIDDLE.look.values())
 
 
 def go_to(screen: Screen, typed: str) -> None:
@@ -22,12 +23,11 @@ def test_the_block_under_the_pointer_is_named_and_a_place_that_is_typed_is_broug
     screen: Screen, published_days: PublishedDays
 ) -> None:
     screen.open(Spot(1, 1, 2), map="antworld")
-    look = screen.await_place()
     there = Spot.of_block(222, -190)
     screen.page.mouse.move(*screen.point(there.x, there.y, Spot(1, 1, 2)))
     expect(screen.part("coordinates")).to_have_text("X 222, Z -190")
     go_to(screen, "528, 64, 816")
-    screen.await_moved(look)
+    screen.await_look(x="528", z="816")
     middle = Spot.of_block(528, 816, 2)
     assert screen.square(COAST, middle).name == published_days.name(COAST, DAYS[3])
 
@@ -35,14 +35,14 @@ def test_the_block_under_the_pointer_is_named_and_a_place_that_is_typed_is_broug
 def test_what_is_not_on_the_map_is_refused_and_the_map_stays_where_it_is(screen: Screen) -> None:
     """The published tiles are a cut of the map, in which its spawn does not lie."""
     screen.open(MIDDLE, map="antworld")
-    look = screen.await_place()
+    look = screen.await_look("layer", "x")
     for typed, place in (("X 528000, Z 816", "X 528000, Z 816"), ("spawn", "X 232, Z 167")):
         go_to(screen, typed)
         await_refusal(screen, f"{place} lies outside the map.")
     screen.part("go-to-place").fill("north")
-    screen.page.get_by_role("button", name="Go", exact=True).click()
+    screen.press("Go")
     await_refusal(screen, "Write X and Z")
-    assert screen.look() == look
+    assert screen.await_look() == look
 
 
 def test_a_named_area_can_be_gone_to_by_its_name(screen: Screen) -> None:
@@ -79,28 +79,25 @@ def test_a_link_of_the_maps_own_page_that_is_pasted_leads_to_the_same_place(scre
 def test_a_copied_link_unfolds_elsewhere_and_leads_back_to_what_is_shown(
     compared: dict[str, str], screen: Screen
 ) -> None:
-    look = {"map": "antworld", "layer": "world-lighting", "day": DAYS[3], **compared, **MIDDLE.look}
-    screen.open(MIDDLE, map="antworld", day=DAYS[3], **compared)
     screen.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    screen.page.get_by_role("button", name="Copy link").click()
+    screen.open(MIDDLE, map="antworld", day=DAYS[3], **compared)
+    look = screen.await_look("layer", "x", day=DAYS[3], **compared)
+    screen.press("Copy link")
     expect(screen.part("announcement")).to_have_text("The link is copied.")
-    link = str(screen.page.evaluate("navigator.clipboard.readText()"))
     days = f"{DAYS[1]}..{DAYS[3]}" if compared else DAYS[3]
-    place = ",".join(MIDDLE.look.values())
-    assert link == f"{screen.viewer.url}/s/antworld/{days}/{place}?layer=world-lighting"
-    assert screen.await_place() == look
-    told = screen.page.request.get(link).text()
-    picture = re.search(r'property="og:image" content="([^"]+)"', told)
+    link = f"{screen.url}s/antworld/{days}/{PLACE}?layer=world-lighting"
+    assert screen.page.evaluate("navigator.clipboard.readText()") == link
+    picture = re.search(r'"og:image" content="([^"]+)"', screen.page.request.get(link).text())
     assert picture is not None
     assert screen.page.request.get(unescape(picture[1])).headers["content-type"] == "image/jpeg"
     screen.page.goto("about:blank")
     screen.page.goto(link)
-    screen.await_look(**look)
+    assert screen.await_look(**look) == look
 
 
 def test_a_link_that_unfolds_shows_the_map_and_the_time_alone_in_a_frame(each_screen: Screen) -> None:
-    screen, place = each_screen, ",".join(MIDDLE.look.values())
-    screen.page.goto(f"{screen.viewer.url}/s/antworld/{DAYS[0]}..{DAYS[1]}/{place}?embed=1")
+    screen = each_screen
+    screen.page.goto(f"{screen.url}s/antworld/{DAYS[0]}..{DAYS[1]}/{PLACE}?embed=1")
     screen.await_look(day=DAYS[1], mode="swipe", **MIDDLE.look, **{"with": DAYS[0]})
     expect(screen.part("left-day")).to_have_text(in_words(DAYS[0], "medium"))
     expect(screen.part("slider")).to_be_visible()
@@ -122,7 +119,7 @@ def test_a_page_without_a_clipboard_offers_the_link_to_be_copied_by_hand(screen:
     expect(field).to_be_hidden()
 
 
-def test_what_a_link_says_wrongly_is_told_with_what_there_is_instead(screen: Screen) -> None:
+def test_what_a_link_says_wrongly_is_named_with_what_there_is_instead(screen: Screen) -> None:
     look = {"map": "antworld", "layer": "moon", "day": "yesterday", "mode": "upside-down", "x": "here"}
     screen.open(None, **look, z="5", zoom="99", heat="always")
     screen.expect_day(DAYS[3])
@@ -134,14 +131,9 @@ def test_what_a_link_says_wrongly_is_told_with_what_there_is_instead(screen: Scr
     notice.get_by_role("link", name="Feb 13, 2021").click()
     screen.expect_day(DAYS[0])
     expect(notice).to_be_hidden()
-
-
-def test_a_day_outside_of_the_history_shows_the_nearest_and_says_so(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld", day="1999-12-31")
-    screen.expect_day(DAYS[0])
-    words = screen.page.locator("#link-notice p")
     for day in (DAYS[0], "1999-12-31"):
-        expect(words).to_contain_text(in_words(day, "medium"))
+        expect(screen.page.locator("#link-notice p")).to_contain_text(in_words(day, "medium"))
     screen.await_look(day=DAYS[0])
     screen.part("link-notice-close").click()
-    expect(screen.part("link-notice")).to_be_hidden()
+    expect(notice).to_be_hidden()

@@ -1,34 +1,26 @@
 """What the page says while there is nothing to see, while it comes, and when the history goes on."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.browser.screen import Screen, Spot, day_number, eventually, in_words
-from tests.browser.viewed_maps import AFTER_GROWTH, BEFORE_GROWTH, COAST, DAYS, NEVER, PublishedDays, serving
-from tests.browser.windows import Watch
-from tests.end_to_end.project import Project
-from tests.servers.nginx import Nginx
-from tests.servers.published import published
+from tests.browser.viewed_maps import COAST, DAYS, NEVER, PublishedDays
+from tests.viewer.asking import serving
+from tests.viewer.building import FIRST as BEGUN
+from tests.viewer.building import IN_BLOCKS, MAP, World, picture, square
+from tests.viewer.building import SECOND as GROWN
+from tileharvest.tiles.pyramid import Pyramid
 
+MIDDLE: Final = Spot.middle_of(COAST)
+FIRST, SECOND, THIRD, LAST = DAYS
 LOOKS_AGAIN: Final = 15_000
 """Milliseconds after which the page looks again for harvests."""
-
-
-def await_by_looking_again(page: Page, words: str) -> None:
-    """Let the page look again until its last day has these words: the viewer, too, remembers for a moment."""
-
-    def check() -> None:
-        forget_answers(page)
-        page.clock.run_for(LOOKS_AGAIN)
-        expect(page.locator("#last-day")).to_contain_text(words, timeout=500)
-
-    eventually(check)
 
 
 def forget_answers(page: Page) -> None:
@@ -45,42 +37,48 @@ def test_of_a_map_that_was_never_harvested_the_page_says_how_to(screen: Screen) 
     expect(screen.part("map")).to_be_hidden()
 
 
-def test_harvests_are_shown_without_loading_the_page_again(
-    page: Page, tmp_path: Path, shared_maps: Path, nginx: Callable[..., Nginx]
-) -> None:
+def test_harvests_are_shown_without_loading_the_page_again(page: Page, tmp_path: Path) -> None:
     """The first one, and the next, before which the map grew."""
-    project = Project(tmp_path)
-    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    project.add_map("small", nginx(site).url)
-    page.clock.install()
-    with serving(project) as viewer:
-        screen = Screen(page, viewer)
-        screen.open_hash("")
-        expect(page.locator("#empty pre")).to_have_text("tileharvest harvest small")
-        page.evaluate("() => { window.loadedOnce = true; }")
-        project.crawl("small", BEFORE_GROWTH)
-        await_by_looking_again(page, "Only one day so far")
-        screen.await_map()
-        assert any(square.source for square in screen.squares_in_view())
 
-        published(shared_maps, "alexjj", 2, site)
-        project.crawl("small", AFTER_GROWTH)
-        await_by_looking_again(page, "Oct 7, 2016")
-        screen.expect_day(BEFORE_GROWTH)
+    def await_last_day(words: str) -> None:
+        def is_said() -> bool:
+            # The viewer, too, remembers for a moment.
+            forget_answers(page)
+            page.clock.run_for(LOOKS_AGAIN)
+            expect(page.locator("#last-day")).to_contain_text(words, timeout=500)
+            return True
+
+        eventually(is_said)
+
+    world, tiles = World(tmp_path), dict.fromkeys(square(0, 4), picture(size=64))
+    world.describe()
+    page.clock.install()
+    with serving(world) as client:
+        screen = Screen(page, client.url)
+        screen.open_hash("")
+        expect(page.locator("#empty pre")).to_have_text(f"tileharvest harvest {MAP}")
+        page.evaluate("() => { window.loadedOnce = true; }")
+        world.harvest(BEGUN, tiles, described=IN_BLOCKS)
+        await_last_day("Only one day so far")
+        screen.await_map()
+        assert screen.pictures_in_view()
+
+        world.harvest(GROWN, tiles, described=replace(IN_BLOCKS, pyramid=Pyramid(6)))
+        await_last_day("Feb 16, 2021")
+        screen.expect_day(str(BEGUN))
         screen.part("notice").get_by_role("button", name="Show it").click()
         screen.await_map()
-        screen.expect_day(AFTER_GROWTH)
+        screen.expect_day(str(GROWN))
         assert page.evaluate("window.loadedOnce") is True
         page.goto("about:blank")  # Before the viewer ends, of which the page may just ask something.
 
 
 def test_without_any_map_the_page_says_how_to_add_one_and_that_the_viewer_has_ended(
-    page: Page, tmp_path: Path, watch: Watch
+    page: Page, tmp_path: Path, provoked: list[str]
 ) -> None:
-    watch.expected.append("ERR_CONNECTION_REFUSED")
-    (tmp_path / "maps.toml").touch()
-    with serving(Project(tmp_path)) as viewer:
-        Screen(page, viewer).open_hash("")
+    provoked.append("ERR_CONNECTION_REFUSED")
+    with serving(World(tmp_path)) as client:
+        Screen(page, client.url).open_hash("")
         expect(page.get_by_role("heading", name="Nothing to see yet")).to_be_visible()
         expect(page.locator("body")).to_contain_text("No map is configured")
         expect(page.locator("#empty pre")).to_have_text("tileharvest add NAME URL")
@@ -92,29 +90,20 @@ def test_without_any_map_the_page_says_how_to_add_one_and_that_the_viewer_has_en
     expect(page.get_by_role("button", name="Try again")).to_be_visible()
 
 
-MIDDLE: Final = Spot.middle_of(COAST)
-FIRST, SECOND, THIRD, LAST = DAYS
-OUTLINE: Final = re.compile(r"/api/v1/maps/antworld$")
-
-
 @contextmanager
-def held(page: Page, pattern: str) -> Iterator[list[Route]]:
-    """Let no answer to such a request through until the block ends. Gives the requests.
+def held(page: Page, pattern: str) -> Iterator[None]:
+    """Let no answer to such a request through until the block ends.
 
     The page looks ahead: what it is not to have must be held before it is opened.
     """
     waiting: list[Route] = []
     page.route(pattern, lambda route: waiting.append(route))  # noqa: PLW0108 - Playwright marks what it is given
     try:
-        yield waiting
+        yield
     finally:
         for route in waiting:
             route.continue_()
         page.unroute(pattern)
-
-
-def shown(screen: Screen) -> set[str]:
-    return {square.name for square in screen.squares_in_view()}
 
 
 def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
@@ -126,51 +115,46 @@ def test_a_slow_day_is_given_up_for_the_one_that_is_chosen_after_it(
         expect(screen.part("loading")).to_be_visible()
         screen.choose_day(FIRST)
         expect(screen.part("day")).to_have_text(in_words(FIRST))
+    screen.page.wait_for_load_state("networkidle")
+    screen.await_map()
     expect(screen.part("day")).to_have_text(in_words(FIRST))
-    assert published_days.name(COAST, LAST) not in shown(screen)
+    assert screen.square(COAST, MIDDLE).name == published_days.name(COAST, FIRST)
 
 
 def test_nothing_is_said_of_changes_before_they_are_counted(screen: Screen) -> None:
+    counting = screen.part("day-change")
     with held(screen.page, "**/changes?*"):
         screen.open(MIDDLE, map="antworld", day=LAST)
-        expect(screen.part("day-change")).to_have_text("counting changes …")
-    expect(screen.part("day-change")).to_have_text(re.compile("tiles changed in view"))
+        expect(counting).to_have_text("counting changes …")
+    expect(counting).to_have_text(re.compile("tiles changed in view"))
     with held(screen.page, "**/changes?*"):
-        screen.page.get_by_role("button", name="Zoom out").click()
-        expect(screen.part("day-change")).to_have_text("counting changes …")
+        screen.press("Zoom out")
+        expect(counting).to_have_text("counting changes …")
 
 
-@pytest.mark.parametrize(
-    ("module", "on", "off", "shown"),
-    [
-        ("lens.js", "#lens-switch", "#lens-switch", "#lens-day:not(:empty)"),
-        ("difference.js", "[value=difference] + span", "[value=one] + span", "#stage[data-mode=difference]"),
-        ("calendar.js", "#calendar-switch", "", "#calendar"),
-    ],
-)
 def test_a_part_that_cannot_be_loaded_says_so_on_the_screen_and_is_asked_for_again(
-    module: str, on: str, off: str, shown: str, screen: Screen, watch: Watch
+    screen: Screen, provoked: list[str]
 ) -> None:
-    watch.expected.append(module)
-    screen.page.route(f"**/page/{module}", lambda route: route.abort("aborted"))
+    provoked.append("lens.js")
+    screen.page.route("**/page/lens.js", lambda route: route.abort("aborted"))
     screen.open(MIDDLE, map="antworld", day=LAST)
-    screen.page.locator(on).click()
-    expect(screen.part("announcement")).to_contain_text(module)
-    expect(screen.part("announcement")).not_to_have_class(re.compile("unseen"))
-    expect(screen.page.locator(shown)).to_be_hidden()
+    announcement, switch, day = (screen.part(name) for name in ("announcement", "lens-switch", "lens-day"))
+    switch.click()
+    expect(announcement).to_contain_text("lens.js")
+    expect(announcement).not_to_have_class(re.compile("unseen"))
+    expect(day).to_be_empty()
     screen.page.unroute_all()
-    if off:
-        screen.page.locator(off).click()
-    screen.page.locator(on).click()
-    expect(screen.page.locator(shown)).to_be_visible()
+    switch.click()
+    switch.click()
+    expect(day).not_to_be_empty()
     screen.await_map()
 
 
-def test_a_day_whose_harvest_has_not_ended_is_told_from_the_others(screen: Screen) -> None:
+def test_a_day_whose_harvest_has_not_ended_is_marked(screen: Screen) -> None:
     def answer(route: Route) -> None:
         route.fulfill(json={**route.fetch().json(), "unfinished": [LAST]})
 
-    screen.page.route(OUTLINE, answer)
+    screen.page.route(re.compile(r"/api/v1/maps/antworld$"), answer)
     screen.open(MIDDLE, map="antworld", day=LAST)
     expect(screen.part("notice")).to_contain_text("The harvest of May 12, 2021 is not finished")
     screen.choose_day(SECOND)
@@ -183,7 +167,7 @@ def test_all_that_is_in_view_is_one_question_for_each_day(screen: Screen) -> Non
     screen.page.on("request", lambda request: asked.append(request.url) if "/view?" in request.url else None)
     screen.open(Spot(0, 0), map="antworld", day=LAST)
     screen.choose_day(FIRST)
-    days = [re.search(r"day=([\d-]+)", url)[1] for url in asked]  # type: ignore[index]
+    days = [day for url in asked for day in re.findall(r"day=([\d-]+)", url)]
     assert set(days) >= {FIRST, LAST}
     assert len(days) == len(set(days))
     assert all("zoom=0&x_from=-7&x_to=7&y_from=-7&y_to=7" in url for url in asked)

@@ -10,9 +10,8 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from tests.browser.screen import Screen
-from tests.browser.viewed_maps import Viewer, viewing
-from tests.browser.windows import DESK
+from tests.browser.screen import DESK, Screen
+from tests.viewer.asking import serving
 from tests.viewer.building import (
     BLUE,
     FIRST,
@@ -25,23 +24,22 @@ from tests.viewer.building import (
     World,
     picture,
     square,
-)  # fmt: skip
+)
+from tileharvest.tiles.grid import Tile
 
 APART: Final = 16
 """By how much a colour may differ in a film: it has 6 bits for a pixel and second, and 220 steps of light."""
 
 
 @pytest.fixture(scope="module")
-def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
+def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Green, with a tile right below the origin that turns blue and then red."""
-    world = World(tmp_path_factory.mktemp("changing"))
-    tiles = square(0, 24, -12, -12)
-    right_below = next(tile for tile in tiles if (tile.x, tile.y) == (1, -1))
-    world.harvest(FIRST, dict.fromkeys(tiles, picture(GREEN, 64)), described=IN_BLOCKS)
-    world.harvest(SECOND, {right_below: picture(BLUE, 64)}, described=IN_BLOCKS)
-    world.harvest(THIRD, {right_below: picture(RED, 64)}, described=IN_BLOCKS)
-    with viewing(world) as viewer:
-        yield viewer
+    world, right_below = World(tmp_path_factory.mktemp("changing")), Tile(0, 1, -1)
+    world.harvest(FIRST, dict.fromkeys(square(0, 24, -12, -12), picture(GREEN, 64)), described=IN_BLOCKS)
+    for day, colour in ((SECOND, BLUE), (THIRD, RED)):
+        world.harvest(day, {right_below: picture(colour, 64)}, described=IN_BLOCKS)
+    with serving(world) as client:
+        yield client.url
 
 
 def saved(page: Page, button: str, folder: Path) -> Path:
@@ -53,7 +51,7 @@ def saved(page: Page, button: str, folder: Path) -> Path:
     return path
 
 
-def opened(page: Page, viewer: Viewer, more: str) -> tuple[int, int]:
+def opened(page: Page, viewer: str, more: str) -> tuple[int, int]:
     """The size of the map beside the open panel, in whose middle the origin is."""
     screen = Screen(page, viewer)
     screen.open_hash(f"#map={MAP}&x=-0.5&z=-0.5&zoom=0{more}")
@@ -68,29 +66,23 @@ def opened(page: Page, viewer: Viewer, more: str) -> tuple[int, int]:
     return round(width), round(height)
 
 
-def test_a_picture_shows_just_what_is_in_view(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
-) -> None:
-    page = open_page(**DESK)
-    size = opened(page, changing, f"&day={SECOND}")
+def test_a_picture_shows_just_what_is_in_view_on_its_day(page: Page, changing: str, tmp_path: Path) -> None:
+    width, height = opened(page, changing, f"&day={SECOND}")
     path = saved(page, "Save picture", tmp_path)
     assert path.name == f"{MAP}-{SECOND}.png"
     with Image.open(path) as image:
-        assert image.size == size
-        middle = size[0] // 2, size[1] // 2
+        assert image.size == (width, height)
         # The tile lies right below the middle and has 64 pixels.
         for colour, places in ((BLUE, [(3, 3), (60, 60)]), (GREEN, [(-4, 32), (70, 32), (32, -4)])):
             for across, down in places:
-                assert image.convert("RGBA").getpixel((middle[0] + across, middle[1] + down)) == colour
+                at = width // 2 + across, height // 2 + down
+                assert image.convert("RGBA").getpixel(at) == colour
         # The day stands at the lower left.
-        corner = image.convert("RGB").crop((0, size[1] - 60, 300, size[1]))
+        corner = image.convert("RGB").crop((0, height - 60, 300, height))
         assert (255, 255, 255) in {colour for _, colour in corner.getcolors(100_000) or ()}
 
 
-def test_two_days_become_one_picture(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
-) -> None:
-    page = open_page(**DESK)
+def test_two_days_become_one_picture(page: Page, changing: str, tmp_path: Path) -> None:
     width, height = opened(page, changing, f"&day={THIRD}&other={SECOND}&mode=swipe")
     path = saved(page, "Save before and after", tmp_path)
     assert path.name == f"{MAP}-{SECOND}-{THIRD}.png"
@@ -101,7 +93,7 @@ def test_two_days_become_one_picture(
 
 
 def test_a_film_shows_each_day_on_which_something_in_view_changed(
-    open_page: Callable[..., Page], changing: Viewer, tmp_path: Path
+    open_page: Callable[..., Page], changing: str, tmp_path: Path
 ) -> None:
     page = open_page(**DESK, locale="zh-CN")
     width, height = opened(page, changing, f"&day={THIRD}")
@@ -112,9 +104,6 @@ def test_a_film_shows_each_day_on_which_something_in_view_changed(
         assert container.duration / 1_000_000 == pytest.approx(0.5 + 0.5 + 0.1 + 2.05, abs=0.01)
         frames = list(container.decode(video=0))
     assert (frames[0].width, frames[0].height) == (width & ~1, height & ~1)
-    place = width // 2 + 32, height // 2 + 32
-    images = [frame.to_image().convert("RGB") for frame in (frames[0], frames[3], frames[-1])]
-    found = [image.getpixel(place) for image in images]
-    for colour, expected in zip(found, (GREEN, BLUE, RED), strict=True):
-        assert isinstance(colour, tuple)
+    for frame, expected in zip((frames[0], frames[3], frames[-1]), (GREEN, BLUE, RED), strict=True):
+        colour = frame.to_image().convert("RGB").getpixel((width // 2 + 32, height // 2 + 32))
         assert max(abs(one - other) for one, other in zip(colour, expected, strict=False)) <= APART

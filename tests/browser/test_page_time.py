@@ -1,7 +1,6 @@
 """The time slider: its ticks, the steps from change to change, playing, and the calendar."""
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 import pytest
@@ -66,16 +65,10 @@ def test_a_part_of_the_time_is_looked_at_more_nearly_and_steps_move_it(screen: S
     screen.await_look(day=SECOND)
 
 
-@pytest.fixture
-def timed(new_screen: Callable[..., Screen]) -> Screen:
-    """A window of its own, whose clock the test can hold and move on."""
-    screen = new_screen()
-    screen.page.clock.install()
-    return screen
-
-
-def test_playing_goes_round_through_the_changes_or_without_the_loop_stops_at_the_last(timed: Screen) -> None:
+def test_playing_goes_round_through_the_changes_or_without_the_loop_stops_at_the_last(screen: Screen) -> None:
     """The second time four times as fast."""
+    timed = screen
+    timed.page.clock.install()
     open_coast(timed, LAST)
     # Far enough ahead that it is not past when it is told.
     timed.page.clock.pause_at(timed.page.evaluate("Date.now()") + 3_600_000)

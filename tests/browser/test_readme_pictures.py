@@ -13,10 +13,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Page, expect
 
-from tests.browser.screen import Screen
-from tests.browser.viewed_maps import serving
+from tests.browser.screen import DESK, Screen
 from tests.end_to_end.project import Project
 from tests.servers.nginx import nginx
+from tests.viewer.asking import serving
 from tileharvest.demo.publication import publish
 
 _DAYS: Final = [(date(2026, 11, 18) + timedelta(days=days)).isoformat() for days in range(3)]
@@ -42,10 +42,10 @@ def test_the_pictures_of_the_readme(open_page: Callable[..., Page], tmp_path: Pa
             publish(number, date.fromisoformat(_DAYS[0]), site)
             project.crawl("island", day)
     folder = _PICTURES if os.environ.get("TILEHARVEST_PICTURES") == "1" else tmp_path
-    with serving(project) as viewer:
+    with serving(project) as client:
         for name, (look, mouse, seen) in _LOOKS.items():
-            page = open_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
-            Screen(page, viewer).open(map="island", **look)
+            page = open_page(**DESK)
+            Screen(page, client.url).open(map="island", **look)
             if mouse is not None:
                 page.mouse.click(*mouse) if name == "slider" else page.mouse.move(*mouse)
             expect(page.locator(seen).first).to_be_visible()

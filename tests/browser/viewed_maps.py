@@ -1,21 +1,17 @@
-"""What the tests of the page look at: real maps, harvested over some days, and `scrapy serve` over them."""
+"""What the tests of the page look at: real maps, harvested over some days."""
 
-import re
-import signal
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha1
 from pathlib import Path
 from typing import Final
 
-from tests.end_to_end.project import LayerTile, Project, stop
+from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.real_maps import ANTWORLD, Harvested, harvested_antworld, made_once
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
 from tests.servers.published import published
-from tests.viewer.asking import serving as serving_world
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -43,15 +39,6 @@ DEEP: Final = "deep"
 """The last version of antworld, of which only the two deepest levels are kept."""
 NEVER: Final = "never"
 """A map that is configured and was never harvested."""
-
-
-@dataclass(frozen=True, slots=True)
-class Viewer:
-    """A running `scrapy serve`."""
-
-    url: str
-    """Without a slash at its end."""
-    project: Project
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +86,23 @@ SHORE: Final = tile(0, 81, -21)
 @cache
 def viewed_project(shared_maps: Path, below: Path) -> Project:
     """All these maps in one history, in a folder below `below`; once, however many ask. Read only."""
-    antworld = harvested_antworld(shared_maps, below)[-1]
-    return made_once(below / "viewed", lambda folder: _harvested(shared_maps, antworld, folder))
 
+    def harvested(folder: Path) -> Project:
+        project, site = Project(folder), folder / "site-growing"
+        project.adopt(harvested_antworld(shared_maps, below)[-1].data)
+        project.add_map(ANTWORLD, LIVE, note=NOTE)
+        with nginx(published(shared_maps, "alexjj", 1, site)) as server:
+            project.add_map(GROWING, server.url)
+            project.crawl(GROWING, BEFORE_GROWTH)
+            published(shared_maps, "alexjj", 2, site)
+            project.crawl(GROWING, AFTER_GROWTH)
+        with nginx(published(shared_maps, ANTWORLD, len(DAYS), folder / "site-deep")) as server:
+            project.add_map(DEEP, server.url, zooms=[-1, 0])
+            project.crawl(DEEP, DAYS[-1])
+        project.add_map(NEVER, "https://never.example.net/")
+        return project
 
-def _harvested(shared_maps: Path, antworld: Harvested, folder: Path) -> Project:
-    project = Project(folder)
-    project.adopt(antworld.data)
-    project.add_map(ANTWORLD, LIVE, note=NOTE)
-    site = folder / "site-growing"
-    with nginx(published(shared_maps, "alexjj", 1, site)) as server:
-        project.add_map(GROWING, server.url)
-        project.crawl(GROWING, BEFORE_GROWTH)
-        published(shared_maps, "alexjj", 2, site)
-        project.crawl(GROWING, AFTER_GROWTH)
-    with nginx(published(shared_maps, ANTWORLD, len(DAYS), folder / "site-deep")) as server:
-        project.add_map(DEEP, server.url, zooms=[-1, 0])
-        project.crawl(DEEP, DAYS[-1])
-    project.add_map(NEVER, "https://never.example.net/")
-    return project
+    return made_once(below / "viewed", harvested)
 
 
 def world_with_an_area(folder: Path) -> World:
@@ -130,28 +115,3 @@ def world_with_an_area(folder: Path) -> World:
     base = NamedArea(name="my base & 农场", layer=DAY_LAYER, corners=((0, 0), (31, 31)))
     add_area(world.data / "areas.toml", MAP, base)
     return world
-
-
-@contextmanager
-def viewing(world: World) -> Iterator[Viewer]:
-    """The world's viewer, in a thread of this process."""
-    with serving_world(world) as client:
-        yield Viewer(f"http://127.0.0.1:{client.port}", Project(world.folder))
-
-
-@contextmanager
-def serving(project: Project) -> Iterator[Viewer]:
-    """Run `scrapy serve` on a free port until the block ends.
-
-    Raises AssertionError with its own words if it does not start, if it warned of anything meanwhile, or if
-    it does not end properly.
-    """
-    with project.running("serve", "--port", "0") as process:
-        line = process.stdout.readline()
-        address = re.search(r"http://127\.0\.0\.1:\d+", line)
-        if address is None:
-            raise AssertionError(f"the viewer did not start: {line}{process.communicate()[1]}")
-        yield Viewer(address[0], project)
-        _, words = stop(process, signal.SIGTERM)
-    assert words == ""
-    assert process.returncode == 0

@@ -15,9 +15,10 @@ from urllib.parse import urlencode, urlsplit
 import uvloop
 from scrapy.settings import Settings
 
+from tests.end_to_end.project import Project
 from tests.viewer.building import World
 from tileharvest.commands.serve import viewer_of
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import TileRange
 from tileharvest.viewer.application import Application
 from tileharvest.viewer.server import listening
 
@@ -51,12 +52,13 @@ class Client:
 
     port: int
 
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}/"
+
     def get(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Reply:
         """`if_none_match="..."` is the header If-None-Match."""
-        return self.ask("GET", _target(path, query), headers)
-
-    def head(self, path: str, query: dict[str, Any] | None = None, **headers: str) -> Reply:
-        return self.ask("HEAD", _target(path, query), headers)
+        return self.ask("GET", f"{path}?{urlencode(query)}" if query else path, headers)
 
     def ask(self, method: str, target: str, headers: dict[str, str] | None = None) -> Reply:
         """A request for exactly this target."""
@@ -74,54 +76,35 @@ def of_area(area: TileRange, **more: Any) -> dict[str, Any]:
     return {**more, **edges}
 
 
-def place(tile: Tile) -> str:
-    return f"{tile.x}_{tile.y}"
-
-
 @contextmanager
 def serving(
-    world: World,
-    only: Sequence[str] = (),
-    ancestors: Sequence[str] = (),
-    **options: Any,
+    world: World | Project, only: Sequence[str] = (), ancestors: Sequence[str] = (), **options: Any
 ) -> Iterator[Client]:
-    """The world's viewer on a free port, wired as the command does it; gone when the block ends."""
+    """The world's viewer on a free port, in a thread, wired as the command does it; gone when the block ends.
+    The options are those of `listening`."""
     settings = Settings(
         {"TILEHARVEST_MAPS": world.maps_file, "TILEHARVEST_DATA": world.data, "DATABASE_URL": ""}
     )
-    with (
-        viewer_of(settings, only, ancestors) as application,
-        running(application, **options) as client,
-    ):
-        yield client
-
-
-@contextmanager
-def running(application: Application, **options: Any) -> Iterator[Client]:
-    """An application's server, in a thread. The options are those of `listening`."""
     started: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
-    async def serve() -> None:
+    async def serve(application: Application) -> None:
         stopped = asyncio.Event()
         async with listening(application, HOST, 0, **options) as address:
             started.set_result((address, asyncio.get_running_loop(), stopped))
             await stopped.wait()
 
-    def run() -> None:
+    def run(application: Application) -> None:
         # It is closed in this thread, too: in the other one the loop of a browser may be running.
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve())
+            runner.run(serve(application))
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    address, loop, stopped = started.result(240)
-    try:
-        yield Client(urlsplit(address).port or 0)
-    finally:
-        loop.call_soon_threadsafe(stopped.set)
-        thread.join(30)
-        assert not thread.is_alive()
-
-
-def _target(path: str, query: dict[str, Any] | None) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
+    with viewer_of(settings, only, ancestors) as application:
+        thread = threading.Thread(target=run, args=(application,))
+        thread.start()
+        address, loop, stopped = started.result(240)
+        try:
+            yield Client(urlsplit(address).port or 0)
+        finally:
+            loop.call_soon_threadsafe(stopped.set)
+            thread.join(30)
+            assert not thread.is_alive()

@@ -15,7 +15,7 @@ _page_files: Final = cache(page_files)
 @pytest.fixture(autouse=True)
 def page_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The page's files are the same for every server, and to compress them takes longer than most tests."""
-    monkeypatch.setattr("tileharvest.viewer.page_files.page_files", _page_files)
+    monkeypatch.setattr("tileharvest.commands.serve.page_files", _page_files)
 
 
 @pytest.fixture

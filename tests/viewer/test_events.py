@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import feedparser  # type: ignore[import-untyped]
+import feedparser
 import pytest
 from PIL import Image
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.viewer.asking import Client, of_area, place, serving
+from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import (
     BLUE,
     DAY_LAYER,
@@ -65,7 +65,7 @@ def test_each_tile_is_as_it_was_last_recorded(client: Client, changing: World, d
     assert asked(client, "view", TileRange(0, -7, 7, -7, 7), layer=layer, day=day) == {
         "day": day.isoformat(),
         "zoom": 0,
-        "tiles": {place(tile): state.image for tile, state in seen.items() if state is not None},
+        "tiles": {f"{tile.x}_{tile.y}": state.image for tile, state in seen.items() if state is not None},
         "composed": {},
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -21,7 +20,6 @@ from tileharvest.queue.port import PUSHED, Failure, pushed
 
 _MANY: Final = 3
 """After failing in this many harvests in a row, a tile will probably fail again. The command says so."""
-_ATTEMPTS: Final = re.compile(r" \((\d+) attempts?\)$")
 
 
 class Command(ProjectCommand):
@@ -65,13 +63,12 @@ def _table(rows: Sequence[dict[str, Any]], nothing: str) -> list[str]:
     columns = {
         "tile": "tile",
         "address": "url",
-        ">attempts": "attempts",
         ">harvests": "harvests",
         "failed (UTC)": lambda row: row["failed"][:16].replace("T", " "),
         "last error": "reason",
     }
     lines = table_of(rows, columns, nothing)
-    lasting = [row["tile"] for row in rows if row["attempts"] and row["harvests"] >= _MANY]
+    lasting = [row["tile"] for row in rows if row["harvests"] >= _MANY and row["reason"] != FORBIDDEN]
     if lasting:
         lines.append(
             f"{counted(len(lasting), 'tile')} failed in {_MANY} harvests or more: {first_of(lasting)}; what"
@@ -82,9 +79,14 @@ def _table(rows: Sequence[dict[str, Any]], nothing: str) -> list[str]:
 
 def _plain_tile(failed: FailedTile) -> dict[str, Any]:
     """Returns the row of a tile that has failed."""
-    place = {"tile": f"{failed.layer}:{failed.tile}", "url": "", "segment": failed.segment}
-    when = {"harvests": failed.in_a_row, "failed": failed.day.isoformat()}
-    return place | _reason(failed.reason, 1) | when
+    return {
+        "tile": f"{failed.layer}:{failed.tile}",
+        "url": "",
+        "segment": failed.segment,
+        "reason": FORBIDDEN if failed.reason.startswith(FORBIDDEN) else failed.reason,
+        "harvests": failed.in_a_row,
+        "failed": failed.day.isoformat(),
+    }
 
 
 def _plain(failure: Failure) -> dict[str, Any]:
@@ -93,16 +95,11 @@ def _plain(failure: Failure) -> dict[str, Any]:
         url = decode(failure.body).url
     except CodecError:
         url = "unreadable"
-    place = {"tile": None, "url": url, "segment": failure.segment}
-    moment = datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds")
-    return place | _reason(failure.reason, failure.attempts) | {"harvests": 1, "failed": moment}
-
-
-def _reason(reason: str, attempts: int) -> dict[str, Any]:
-    """Returns what the reason of a failure says."""
-    if reason.startswith(FORBIDDEN):
-        # The request was never sent, so there was no attempt.
-        return {"attempts": 0, "reason": FORBIDDEN}
-    # The reason says how often the server was asked. The queue only counts how often a worker took it.
-    said = _ATTEMPTS.search(reason)
-    return {"attempts": int(said[1]) if said else attempts, "reason": reason}
+    return {
+        "tile": None,
+        "url": url,
+        "segment": failure.segment,
+        "reason": failure.reason,
+        "harvests": 1,
+        "failed": datetime.fromtimestamp(failure.failed, UTC).isoformat(timespec="seconds"),
+    }

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from rich.console import Console
 from scrapy.settings import BaseSettings
@@ -20,22 +20,17 @@ from tileharvest.commands.settings import progress_interval
 from tileharvest.commands.terminal import console, say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.harvest.settings import day_of
-from tileharvest.history.database import History
 from tileharvest.history.imported_day import DayRecord
 from tileharvest.history.settings import open_history
-from tileharvest.importers.imported_map import SOURCE, ImportedMap, ImportWatch, import_folder, import_git
+from tileharvest.importers.imported_map import SOURCE, ImportedMap, import_folder, import_git
 from tileharvest.importers.kedamadiff import ZONE, KedamaDiffArchive, import_kedamadiff
 from tileharvest.importers.repository import SILENCE, Repository
 from tileharvest.maps.description import GitEntry, MapDescription
 from tileharvest.maps.maps_file import maps_if_any
 from tileharvest.maps.settings import data_folder, described_map, maps_file
 from tileharvest.monitoring.stats import outcomes_in_words
-from tileharvest.store.port import TileStore
 from tileharvest.store.settings import open_store
 from tileharvest.tiles.outcomes import Outcome, counts_as_plain
-
-Work: TypeAlias = Callable[[History, TileStore, ImportWatch], None]
-"""An import that is ready to run."""
 
 _MOST_TOLD: Final = 10
 """The most lines about days that could not be read, and about missing images. `--json` names all of them."""
@@ -116,9 +111,7 @@ class Command(ProjectCommand):
             )
         shown = ImportDisplay(name, console(sys.stderr), progress_interval(settings), is_shown=not opts.json)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
-            work = forms[opts.form](settings, described_map(settings, name), opts, datetime.now(UTC))
-            with shown, open_history(settings) as history:
-                work(history, open_store(settings), shown)
+            forms[opts.form](settings, described_map(settings, name), opts, shown)
         if shown.unread or shown.missing or shown.counts[Outcome.FAILED]:
             self.exitcode = ExitStatus.FAILED_TILES
         days = [
@@ -129,11 +122,11 @@ class Command(ProjectCommand):
         return result, _in_words(name, shown)
 
 
-def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
-    """Returns the import. Fetches a repository that is not a local folder.
-
-    Raises ConfigurationError and SiteError.
-    """
+def _of_git(
+    settings: BaseSettings, description: MapDescription, opts: Namespace, shown: ImportDisplay
+) -> None:
+    """Fetches a repository that is not a local folder, and imports it. Raises ConfigurationError and
+    SiteError."""
     address = opts.source
     if Path(address).is_dir():
         repository, tip, folder = Repository.in_place(Path(address), opts.branch)
@@ -151,30 +144,30 @@ def _of_git(settings: BaseSettings, description: MapDescription, opts: Namespace
         tip = repository.fetch(opts.branch)
     path = folder if opts.path is None else opts.path
 
-    def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, f"git {repository.origin}", now)
-        zone = description.zone_info
-        work = import_git(into, repository, tip, path, zone, now, watch, rewritten=opts.rewritten)
+    now, zone = datetime.now(UTC), description.zone_info
+    with shown, open_history(settings) as history:
+        into = ImportedMap(description, history, open_store(settings), f"git {repository.origin}", now)
+        work = import_git(into, repository, tip, path, zone, now, shown, rewritten=opts.rewritten)
         asyncio.run(work)
 
-    return run
 
-
-def _of_folder(_: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
+def _of_folder(
+    settings: BaseSettings, description: MapDescription, opts: Namespace, shown: ImportDisplay
+) -> None:
     if opts.day is None:
         raise ConfigurationError(
             "which day's state does the folder have? add --day, such as --day 2024-05-01; nothing was changed"
         )
+    now = datetime.now(UTC)
     day = day_of(description, opts.day, now)
-
-    def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        into = ImportedMap(description, history, store, SOURCE, now)
-        asyncio.run(import_folder(into, Path(opts.source), day, watch))
-
-    return run
+    with shown, open_history(settings) as history:
+        into = ImportedMap(description, history, open_store(settings), SOURCE, now)
+        asyncio.run(import_folder(into, Path(opts.source), day, shown))
 
 
-def _of_kedamadiff(_: BaseSettings, description: MapDescription, opts: Namespace, now: datetime) -> Work:
+def _of_kedamadiff(
+    settings: BaseSettings, description: MapDescription, opts: Namespace, shown: ImportDisplay
+) -> None:
     archive = KedamaDiffArchive.open(Path(opts.source), opts.savename)
     if description.timezone != ZONE:
         say(
@@ -182,13 +175,13 @@ def _of_kedamadiff(_: BaseSettings, description: MapDescription, opts: Namespace
             f' map\'s are of {description.timezone}: write timezone = "{ZONE}" into its entry'
         )
 
-    def run(history: History, store: TileStore, watch: ImportWatch) -> None:
-        outside = import_kedamadiff(archive, description, history, store, now, watch, opts.layer)
-        if outside:
-            records = counted(outside, "record")
-            say(f"map '{description.name}' does not keep the tiles of {records}, which it leaves out")
-
-    return run
+    now = datetime.now(UTC)
+    with shown, open_history(settings) as history:
+        store = open_store(settings)
+        outside = import_kedamadiff(archive, description, history, store, now, shown, opts.layer)
+    if outside:
+        records = counted(outside, "record")
+        say(f"map '{description.name}' does not keep the tiles of {records}, which it leaves out")
 
 
 _FORMS: Final = {"git": _of_git, "folder": _of_folder, "kedamadiff": _of_kedamadiff}

@@ -103,25 +103,25 @@ class RunningHarvest:
     """Gives the stats of a harvest that runs in this process, at any time.
 
     A process that works alone on a harvest, and has begun it, counts its own work. If other processes have a
-    part in the harvest, or an earlier run began it, `keep_watch` asks the history every few seconds.
+    part in the harvest, or an earlier run began it, the history is asked every few seconds.
     """
 
-    def __init__(self, spider: TileSpider, *, is_dry: bool) -> None:
-        """`is_dry` says that the harvest keeps nothing, so that neither history nor other processes know of
-        it."""
+    def __init__(self, spider: TileSpider) -> None:
+        """Must be made before the harvest begins."""
         self.harvest = spider.harvest
         self._crawl = spider.crawl
         self._settings = spider.crawler.settings
-        self._is_dry = is_dry
+        # A dry harvest keeps nothing, so neither history nor other processes know of it.
+        is_dry = spider.harvest.holdings.dry_map is not None
         self._is_shared = not is_dry and is_shared(self._settings)
         self._workers = 1
         self._recorded: HarvestSummary | None = None
         """The harvest as the history had it at the last look. None if the history does not have it."""
+        self.watch = None if is_dry else asyncio.ensure_future(self._keep_watch())
 
-    async def keep_watch(self) -> None:
-        """Asks the history for what this process cannot know, until it is cancelled. Must begin before the
-        harvest does."""
-        while not self._is_dry:
+    async def _keep_watch(self) -> None:
+        """Asks the history for what this process cannot know, until it is cancelled."""
+        while True:
             began = time.monotonic()
             # The pipeline reports a history that fails, and the scheduler a queue.
             with suppress(TileHarvestError):
@@ -179,7 +179,6 @@ class HarvestProgress:
         self._maps = maps
         self._is_shown = is_shown
         self._running: dict[str, RunningHarvest] = {}
-        self._watching: dict[str, asyncio.Task[None]] = {}
         self._showing: asyncio.Task[None] | None = None
         self._live = Live(
             console=console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty()
@@ -187,23 +186,21 @@ class HarvestProgress:
         self._over = 0
         """The number of harvests that are over, however they ended."""
 
-    def watch(self, name: str, crawler: Crawler, *, is_dry: bool = False) -> None:
+    def watch(self, name: str, crawler: Crawler) -> None:
         """Adds the harvest of a crawler as soon as its spider opens. Call it before the crawler starts."""
 
         def opened(spider: Spider) -> None:
             if isinstance(spider, TileSpider) and spider.crawl.harvest is not None:
-                running = RunningHarvest(spider, is_dry=is_dry)
-                self._watching[name] = asyncio.ensure_future(running.keep_watch())
-                self._running[name] = running
+                self._running[name] = RunningHarvest(spider)
 
         crawler.signals.connect(opened, signals.spider_opened, weak=False)
 
     def remove(self, name: str) -> None:
         """Counts the map's harvest as over. It need not have been added."""
-        if name in self._watching:
-            self._watching.pop(name).cancel()
         self._over += 1
-        self._running.pop(name, None)
+        running = self._running.pop(name, None)
+        if running is not None and running.watch is not None:
+            running.watch.cancel()
 
     def held_up(self) -> list[str]:
         """Returns the harvests that wait for their site, for a person or for an hour."""

@@ -163,7 +163,7 @@ class Runner:
             WHOSE.set(name)
         try:
             self._progress.begin()
-            self._progress.watch(name, crawler, is_dry=self._arguments.get("dry") == "1")
+            self._progress.watch(name, crawler)
             await self._process.crawl(crawler, map=name, **self._arguments)
         # The other maps go on.
         except Exception:

@@ -107,7 +107,7 @@ class Harvest:
         self.answers_head = True
         """Whether the site's server answers HEAD as it should."""
         self.layers: dict[str, LayerWalk] = {}
-        self._holdings = holdings
+        self.holdings = holdings
         self._clock = clock
         self._on_close = contextlib.ExitStack()
         self._known_before = 0
@@ -180,7 +180,7 @@ class Harvest:
         """Returns the history's answer to a question, or `otherwise` if there is no history yet."""
 
         def look() -> _Answer:
-            with self._holdings.open_to_look() as history:
+            with self.holdings.open_to_look() as history:
                 return otherwise if history is None else question(history)
 
         return await asyncio.to_thread(look)
@@ -263,8 +263,8 @@ class Harvest:
             again=self._again,
             pushed=self.is_pushed,
         )
-        history = self._on_close.enter_context(self._holdings.open_history())
-        self._images = self._holdings.open_store()
+        history = self._on_close.enter_context(self.holdings.open_history())
+        self._images = self.holdings.open_store()
 
         def write(_: Connection) -> HarvestRecord:
             record = begin(history, beginning, self._today)
@@ -532,7 +532,7 @@ class Harvest:
                 if (left := self.cost_meter.take()) != NO_COST:
                     await asyncio.to_thread(self._record.add_cost, left)
                 if self._has_daily_budget:
-                    await asyncio.to_thread(self._holdings.spend, self._today(), self.cost_meter.total)
+                    await asyncio.to_thread(self.holdings.spend, self._today(), self.cost_meter.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
 

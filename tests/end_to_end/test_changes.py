@@ -2,8 +2,6 @@
 
 from hashlib import sha1
 
-import pytest
-
 from tests.end_to_end.project import LayerTile, Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.end_to_end.rendering import Rendering
@@ -51,40 +49,25 @@ def test_a_tile_that_changes_twice_on_a_day_has_one_version_of_it(
     assert len(project.versions()) == len(harvested_map.paths())
 
 
-@pytest.fixture
-def branch(harvested_map: Rendering) -> dict[str, bytes]:
-    """A branch of a map that was harvested today, removed since; by path, its images."""
+def test_removed_tiles_are_gone_once_with_all_below_them_and_are_added_when_they_come_back(
+    project: Project, harvested_map: Rendering
+) -> None:
     images = {path: harvested_map.file(path).read_bytes() for path in some_branch(harvested_map)}
     for path in images:
         harvested_map.file(path).unlink()
-    return images
-
-
-def test_removed_tiles_are_gone_once_with_all_below_them(
-    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
-) -> None:
     project.harvest(SMALL, TOMORROW)
-    assert with_outcome(project, "gone") == harvested_map.tiles(branch)
+    assert with_outcome(project, "gone") == harvested_map.tiles(images)
     assert with_outcome(project, "ign") == harvested_map.tiles(harvested_map.paths())
-    for path, image in branch.items():
-        expected = [(TODAY, sha1(image).hexdigest()), (TOMORROW, None)]
-        assert days_of(project, harvested_map.tile(path)) == expected
     versions = project.versions()
     report = project.harvest(SMALL, LATER)
     assert "gone" not in report["counts"]
     assert report["counts"]["404"] == len(harvested_map.missing())
     assert project.versions() == versions
-
-
-def test_tiles_that_come_back_are_added_again(
-    project: Project, harvested_map: Rendering, branch: dict[str, bytes]
-) -> None:
-    project.harvest(SMALL, TOMORROW)
-    for path, image in branch.items():
+    for path, image in images.items():
         harvested_map.replace(path, image, NOW)
     project.harvest(SMALL, MUCH_LATER)
-    assert with_outcome(project, "add") == harvested_map.tiles(branch)
-    for path, image in branch.items():
+    assert with_outcome(project, "add") == harvested_map.tiles(images)
+    for path, image in images.items():
         digest = sha1(image).hexdigest()
         expected = [(TODAY, digest), (TOMORROW, None), (MUCH_LATER, digest)]
         assert days_of(project, harvested_map.tile(path)) == expected

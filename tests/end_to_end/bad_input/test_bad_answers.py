@@ -116,9 +116,3 @@ def test_failures_show_in_the_counts_the_exit_status_and_one_line(days: Days) ->
     (line,) = days.visits[0].said.splitlines()
     assert line.startswith("failed tiles of map 'small': ")
     assert days.visits[1].said == ""
-
-
-def test_nothing_is_asked_below_an_unknown_tile_that_fails(stage: Stage) -> None:
-    stage.site.rules[address(ABOVE)] = rules.status(500)
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 15, "fail": 1}
-    assert [methods(stage.site, f"{ABOVE}{last}") for last in "0123"] == [[], [], [], []]

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, drawn, visit
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, address, drawn, visit
 from tests.end_to_end.project import Project
 from tests.servers import rules
 from tests.servers.nginx import nginx
@@ -53,13 +53,17 @@ def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(s
     assert len(tiles) <= ROW + AT_ONCE
 
 
-def test_retry_after_on_a_403_lets_the_host_rest(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("path", "status"), [(address("0"), 403), (address("0"), 429), ("/overviewerConfig.js", 503)]
+)
+def test_retry_after_lets_the_host_rest_whatever_was_asked(stage: Stage, path: str, status: int) -> None:
     alone(stage)
-    stage.site.rule_for_all = rules.limited(FINE, 1, {"Retry-After": "1"})
+    stage.site.rules[path] = rules.first(1, rules.status(status, {"Retry-After": "1"}))
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": len(PATHS)})
-    refused, following = stage.site.received[FINE : FINE + 2]
-    assert following.time >= refused.time + 1
+    asked = stage.site.received
+    number = next(place for place, one in enumerate(asked) if one.path == path)
+    assert asked[number + 1].time >= asked[number].time + 1
 
 
 @pytest.mark.parametrize("status", [403, 429])

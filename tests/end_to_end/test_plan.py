@@ -13,7 +13,7 @@ from tests.end_to_end.project import Project, quiet_now
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
 from tests.servers.misbehaving import Misbehaving
-from tests.servers.nginx import HEAD_REFUSED, Nginx, nginx
+from tests.servers.nginx import Nginx, nginx
 from tests.servers.published import published
 from tests.servers.rules import Slow
 
@@ -125,14 +125,3 @@ def test_what_cannot_be_planned_is_told_in_a_line(
     assert said in line
     assert [line.path for line in server.log()] in ([], LOOKED_AT)
     assert not project.data.exists()
-
-
-def test_a_host_that_refuses_head_is_not_made_to_send_tiles(
-    project: Project, site: Rendering, nginx: Callable[..., Nginx]
-) -> None:
-    running = nginx(site.folder, location=HEAD_REFUSED)
-    project.add_map(ANTWORLD, running.url)
-    done = project.scrapy("plan", ANTWORLD, check=False)
-    assert done.returncode == 1
-    assert "refuses HEAD" in done.stderr
-    assert {line.method for line in running.log() if line.path.endswith(".png")} == {"HEAD"}

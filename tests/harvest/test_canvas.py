@@ -2,8 +2,10 @@
 
 import asyncio
 import dataclasses
+import sqlite3
 import tracemalloc
 from collections.abc import Iterable
+from contextlib import closing
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -147,5 +149,8 @@ async def test_a_tile_of_another_size_than_the_others_is_kept_and_said_once(
             body = BytesIO()
             Pillow.new("L", (pixels, pixels), column).save(body, "PNG")
             await harvest.keep_results([added(Tile.at(0, column, 0), body.getvalue())])
+    with closing(sqlite3.connect(tmp_path / "history.sqlite")) as database:
+        ((description,),) = database.execute("SELECT description FROM harvest_layers")
+    assert '"tile_size":[16,16]' in description.replace(" ", "")
     (line,) = [one.getMessage() for one in caplog.records if "pixels" in one.getMessage()]
     assert "an image has 32 x 32 pixels, and the others 16 x 16: it is kept" in line

@@ -73,14 +73,6 @@ def first_tiles(harvest: Harvest) -> list[tuple[str, Tile]]:
     return [(block.layer, tile) for block, _ in harvest.first() for _, tile in block.tiles()]
 
 
-async def test_a_first_harvest_begins_at_the_first_level_and_expects_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path) as harvest:
-        assert first_tiles(harvest) == [(LAYER, tile) for tile in FIRST_LEVEL]
-        assert (harvest.continued, harvest.expected, harvest.is_open) == (False, 0, True)
-        assert await harvest.latest([(LAYER, FIRST_LEVEL[0])]) == [None]
-        assert await harvest.unasked() == []
-
-
 async def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
     """As one of a week: its versions are of the day on which it began."""
 
@@ -120,39 +112,27 @@ async def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> No
     assert query(tmp_path, "SELECT * FROM versions") == []
 
 
-async def test_a_limit_of_the_disk_that_comes_while_it_runs_holds_for_the_next_image(tmp_path: Path) -> None:
+async def test_what_comes_must_leave_the_room_that_is_to_stay_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000))
     async with opened(tmp_path) as harvest:
+        harvest.check_room(10_000)
+        result = added(FIRST_LEVEL[0])
+        assert result.body is not None
+        least = 1_000 - len(result.body)
+        harvest.limit(Rules("map.example.net", 1, min_free=least), tmp_path)
+        await harvest.keep_results([result])
+        harvest.limit(Rules("map.example.net", 1, min_free=least + 1), tmp_path)
         harvest.check_room()
-        await harvest.keep_results([added(FIRST_LEVEL[0])])
-        harvest.limit(Rules("map.example.net", 1, min_free=2**60), tmp_path)
         with pytest.raises(BudgetError, match="min_free") as raised:
-            await harvest.keep_results([added(FIRST_LEVEL[1])])
+            await harvest.keep_results([added(FIRST_LEVEL[1], result.body)])
         assert not raised.value.is_all_kept
+        harvest.limit(Rules("map.example.net", 1, min_free=1_001), tmp_path)
         with pytest.raises(BudgetError, match="min_free") as raised:
             harvest.check_room()
         assert raised.value.is_all_kept
     assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
-
-
-async def test_what_comes_must_leave_the_room_that_is_to_stay_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=100))
-    async with opened(tmp_path) as harvest:
-        harvest.limit(Rules("map.example.net", 1, min_free=90), tmp_path)
-        harvest.check_room(10)
-        with pytest.raises(BudgetError, match="min_free"):
-            harvest.check_room(11)
-
-
-async def test_tiles_of_an_unknown_size_are_as_large_as_the_first_image(tmp_path: Path) -> None:
-    (layer,) = SITE.layers
-    site = Site("overviewer", (replace(layer, tells_size=False, tile_size=(256, 256)),))
-    async with opened(tmp_path, site=site) as harvest:
-        for tile in FIRST_LEVEL:
-            await harvest.keep_results([added(tile)])
-    ((description,),) = query(tmp_path, "SELECT description FROM harvest_layers")
-    assert '"tile_size":[4,4]' in description.replace(" ", "")
 
 
 async def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:

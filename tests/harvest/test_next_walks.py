@@ -1,4 +1,4 @@
-"""How the next harvest would walk, as it is told beforehand: compared with what harvests then decide."""
+"""How the next harvest would walk, compared with what harvests then decide, and what a person has pushed."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -9,9 +9,20 @@ import msgspec
 import pytest
 
 from tests.history.making import DAY, LATER, LAYER, began, ended, first_harvest, put_empty_history
-from tileharvest.harvest.walks import LayerWalk, WalkRecords, Walks, kept_in_words, next_walks
+from tileharvest.harvest.walks import (
+    LayerWalk,
+    WalkRecords,
+    Walks,
+    kept_in_words,
+    located,
+    next_walks,
+    walk_over,
+)
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
+from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.tiles.grid import Tile, Zone, path_of, tile_at
+from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.decision import Decisions
 from tileharvest.walk.walk import Walk
@@ -71,10 +82,17 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
     assert walks.decisions == told
 
 
-def test_other_zooms_and_a_map_that_was_never_harvested_are_walked_in_full(history: History) -> None:
+@pytest.mark.parametrize(
+    "keys",
+    [{"zooms": [-1, 0]}, {"zones": (Zone(center=(0, 0), width=8, height=8, zoom=0),)}, {"layers": (LAYER,)}],
+)
+def test_what_was_harvested_in_another_extent_or_never_is_walked_in_full(
+    history: History, keys: dict[str, Any]
+) -> None:
     assert not on(history, described(), LATER).is_pruned
     harvested(history)
-    assert not on(history, described(zooms=[-1, 0]), LATER).is_pruned
+    assert on(history, described(audit=1.0), LATER).is_pruned
+    assert not on(history, described(**keys), LATER).is_pruned
 
 
 @pytest.mark.parametrize(
@@ -93,3 +111,47 @@ def test_of_a_layer_of_one_zoom_a_share_of_the_empty_places_is_asked(
     harvested(history)
     said = msgspec.convert({"name": "world", "url": "http://map.example.net/", **keys}, MapDescription)
     assert on(history, said, LATER, {LAYER: depth}).in_short == in_short
+
+
+DAYLIGHT, NIGHT = (
+    Layer(
+        name, Pyramid(2), "png", PathAddresses(f"http://map.example.net/{name}", 2, "png", path_of, tile_at)
+    )
+    for name in ("day", "night")
+)
+TILE = Tile(0, -3, 3)
+PAGE = "http://map.example.net/"
+
+
+def place_of(pushed: str, *layers: Layer) -> tuple[str, Tile]:
+    description = MapDescription(name="small", url="http://map.example.net/")
+    walks = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in layers or (DAYLIGHT,)}
+    return located(walks, pushed)
+
+
+@pytest.mark.parametrize(
+    ("pushed", "layers", "layer"),
+    [
+        (f"{PAGE}#tile=day/0_-3_3", (DAYLIGHT, NIGHT), "day"),
+        (f"{PAGE}#tile=/0_-3_3", (DAYLIGHT,), "day"),
+        (f"{PAGE}night/0/0.png", (DAYLIGHT, NIGHT), "night"),
+    ],
+)
+def test_a_tile_is_found_by_its_name_or_its_address(
+    pushed: str, layers: tuple[Layer, ...], layer: str
+) -> None:
+    assert place_of(pushed, *layers) == (layer, TILE)
+
+
+@pytest.mark.parametrize(
+    ("pushed", "said"),
+    [
+        ("#tile=/0_-3_3", "layer '' is not harvested; it has: day, night"),
+        ("#tile=dusk/0_-3_3", "layer 'dusk' is not harvested; it has: day, night"),
+        ("#tile=day/0_9_1", "a request was dropped: "),
+        ("day/x.png", "day/x.png is not a tile of the map; it was not asked"),
+    ],
+)
+def test_what_the_map_does_not_have_is_refused_with_the_reason(pushed: str, said: str) -> None:
+    with pytest.raises(LookupError, match=said):
+        place_of(f"{PAGE}{pushed}", DAYLIGHT, NIGHT)

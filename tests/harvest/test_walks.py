@@ -24,10 +24,8 @@ from tests.middlewares.making import (
     remember,
 )
 from tileharvest.harvest.harvest import Harvest
-from tileharvest.harvest.walks import kept_in_words
-from tileharvest.maps.description import MapDescription
 from tileharvest.tiles.block import bit_of, blocks_of
-from tileharvest.tiles.grid import Tile, Zone
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import ON_WALK, Asked, Step, TileResult
 from tileharvest.tiles.verdict import Answer
@@ -79,23 +77,6 @@ async def asked(harvest: Harvest) -> tuple[set[Tile], set[Asked]]:
     assert {layer.name for layer, _, _ in questions} <= {LAYER}
     assert len(set(tiles)) == len(tiles)
     return set(tiles), {asked for _, _, asked in questions}
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"zooms": (-1, 0)},
-        {"zones": (Zone(center=(0, 0), width=8, height=8, zoom=0),)},
-        {"layers": ("world-day",)},
-    ],
-    ids=lambda keys: next(iter(keys)),
-)
-def test_what_is_kept_in_words_tells_whatever_decides_it(keys: dict[str, Any]) -> None:
-    plain = MapDescription(name="one", url="http://one.example.net/")
-    other = MapDescription(name="two", url="http://two.example.net/", audit=1.0)
-    assert kept_in_words(other) == kept_in_words(plain)
-    keeping = MapDescription(name="one", url=plain.url, **keys)
-    assert kept_in_words(keeping) != kept_in_words(plain)
 
 
 async def to_audit(folder: Path, *tops: Tile, **keys: Any) -> set[Tile]:

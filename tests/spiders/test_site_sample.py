@@ -11,7 +11,7 @@ from PIL import Image
 from scrapy import Request
 from scrapy.http import Response
 
-from tests.harvest.test_sample import Pyramid, island
+from tests.harvest.test_plan import Pyramid, island
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.politeness.rules import Rules
 from tileharvest.spiders.site_probe import SiteProbeSpider

@@ -220,7 +220,8 @@ def write_sheet(
             # a fifth more bytes.
             more["method"] = 0
         elif chosen.name == "TIFF":
-            more["compression"] = "tiff_adobe_deflate"
+            # A packed file is at most as long as its pixels. From 4 GB on TIFF needs wider numbers.
+            more |= {"compression": "tiff_adobe_deflate", "big_tiff": box.width * box.height * 4 >= 1 << 32}
         whole.save(target.file, chosen.name, **more)
 
 

@@ -6,7 +6,7 @@ import json
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -16,24 +16,21 @@ from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder
 from tileharvest.export.excerpt import excerpt_of
-from tileharvest.export.published_folder import MARK, Layers, Published, published_zooms
+from tileharvest.export.published_folder import MARK, Published, published_zooms
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile
 
-DESCRIBED: Final = {"name": MAP, "url": None, "note": ""}
 
-
-def layers(history: History, days: int | None = None) -> Layers:
-    """The days of the last harvests, of all of the first layer."""
-    harvested = map_outline(history, MAP).days
-    excerpt = replace(excerpt_of(history, MAP), first=harvested[-(days or len(harvested))])
-    return [(excerpt, published_zooms(excerpt))]
-
-
-def publish(world: World, folder: Path, days: int | None = None) -> Published:
+def publish(world: World, folder: Path, days: int | None = None, most: int | None = None) -> Published:
+    """Publishes the days of the last harvests, of all of the first layer."""
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        return published_folder.publish(layers(history, days), DESCRIBED, folder, world.store, Count())
+        harvested = map_outline(history, MAP).days
+        excerpt = replace(excerpt_of(history, MAP), first=harvested[-(days or len(harvested))])
+        layers = [(excerpt, published_zooms(excerpt))]
+        described = {"name": MAP, "url": None, "note": ""}
+        with most_bytes_of_a_file(most):
+            return published_folder.publish(layers, described, folder, world.store, Count())
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -60,109 +57,76 @@ def small(tmp_path: Path) -> World:
     return world
 
 
-def test_a_new_day_adds_what_is_new_and_removes_the_lists_that_it_replaces(
+def test_a_new_day_adds_what_is_new_before_the_index_and_removes_the_lists_that_it_replaces(
+    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, synced = tmp_path / "out", list[set[str]]()
+    publish(small, out)
+    before = files(out)
+    small.harvest(THIRD, {Tile(0, 201, 1): noise(4), Tile(0, 5, 1): noise(2)})
+
+    def sync(paths: list[str]) -> None:
+        assert (out / "index.html").read_bytes() == before["index.html"]
+        synced.append({Path(path).relative_to(out).as_posix() for path in paths})
+
+    monkeypatch.setattr(published_folder, "sync", sync)
+    told = publish(small, out)
+    after = files(out)
+    # Each image lies there once, with its bytes, and is on the disk before it has its name.
+    stored = {path_of(path.split("/")[1]): body for path, body in files(small.data / "tiles").items()}
+    assert {path: after[path] for path in named(after, "images")} == stored
+    assert synced == [(named(after, "lists") | named(after, "page")) - before.keys()]
+    assert (told.images, told.new_images, told.missing) == (4, 1, 0)
+    # The block of the first two tiles stays.
+    assert named(before, "lists") & named(after, "lists")
+    assert told.removed == len(named(before, "lists") - named(after, "lists")) > 0
+    assert {name for name in before.keys() & after.keys() if before[name] != after[name]} == {"index.html"}
+
+
+def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tmp_path: Path) -> None:
+    for name, words in (
+        ("images/mine.png", "holds files that were not published"),
+        (MARK, "holds another map"),
+    ):
+        theirs = tmp_path / words
+        (theirs / name).parent.mkdir(parents=True)
+        (theirs / name).write_bytes(b'{"map": "nether"}')
+        with pytest.raises(ConfigurationError, match=f"{words}.*; nothing was written"):
+            publish(small, theirs)
+        assert files(theirs) == {name: b'{"map": "nether"}'}
+    mine = {"CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"}
+    publish(small, tmp_path / "out")
+    for name in mine:
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).write_bytes(b"mine")
+    publish(small, tmp_path / "out", days=1)
+    assert {name for name, body in files(tmp_path / "out").items() if body == b"mine"} == mine
+
+
+def test_somebody_else_at_work_and_a_full_disk_leave_what_was_published_before(
     small: World, tmp_path: Path
 ) -> None:
     publish(small, tmp_path / "out")
     before = files(tmp_path / "out")
-    small.harvest(THIRD, {Tile(0, 201, 1): noise(4), Tile(0, 5, 1): noise(2)})
-    told = publish(small, tmp_path / "out")
-    after = files(tmp_path / "out")
-    # Each image lies there once, with its bytes.
-    stored = {path_of(path.split("/")[1]): body for path, body in files(small.data / "tiles").items()}
-    assert {path: after[path] for path in named(after, "images")} == stored
-    assert (told.images, told.new_images, told.missing) == (4, 1, 0)
-    assert len(named(after, "images") - named(before, "images")) == 1
-    # The block of the first two tiles stays.
-    assert named(before, "lists") & named(after, "lists")
-    assert told.removed == len(named(before, "lists") - named(after, "lists")) > 0
-    assert {name: body for name, body in after.items() if name in before and name != "index.html"} == {
-        name: body for name, body in before.items() if name in after and name != "index.html"
-    }
-
-
-def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    (theirs / "images").mkdir(parents=True)
-    (theirs / "images" / "mine.png").write_bytes(b"mine")
-    with pytest.raises(ConfigurationError, match="holds files that were not published here; nothing was"):
-        publish(small, theirs)
-    assert files(theirs) == {"images/mine.png": b"mine"}
-    ours = tmp_path / "ours"
-    publish(small, ours)
-    for mark in (b'{"map": "nether"}', b"else"):
-        (tmp_path / "other").mkdir(exist_ok=True)
-        (tmp_path / "other" / "tileharvest.json").write_bytes(mark)
-        with pytest.raises(
-            ConfigurationError, match=r"holds another map, which .* names; nothing was written"
-        ):
-            publish(small, tmp_path / "other")
-    for name in ("CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"):
-        (ours / name).parent.mkdir(parents=True, exist_ok=True)
-        (ours / name).write_bytes(b"mine")
-    publish(small, ours, days=1)
-    found = files(ours)
-    assert [name for name, body in found.items() if body == b"mine"] != []
-    assert sum(body == b"mine" for body in found.values()) == 5
-
-
-def test_two_cannot_publish_into_one_folder_at_once(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
+    small.harvest(THIRD, {Tile(0, 7, 7): noise(9) + b" " * 5000})
     with (tmp_path / "out" / MARK).open("ab") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
         with pytest.raises(TileHarvestError, match=r"another .* publish is at work there; this one has"):
-            publish(small, tmp_path / "out", days=1)
+            publish(small, tmp_path / "out")
     assert files(tmp_path / "out") == before
-    publish(small, tmp_path / "out", days=1)
-
-
-def test_a_full_disk_leaves_what_was_published_before(small: World, tmp_path: Path) -> None:
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
-    small.harvest(THIRD, {Tile(0, 7, 7): noise(9) + b" " * 5000})
-    with History.open_read_only(f"sqlite:///{small.history_file}") as history:
-        wanted = layers(history)
-        with (
-            most_bytes_of_a_file(4000),
-            pytest.raises(TileHarvestError, match=r"as it did: the disk is full: .* goes on from here"),
-        ):
-            published_folder.publish(wanted, DESCRIBED, tmp_path / "out", small.store, Count())
+    words = r"as it did: the disk is full: .* goes on from here"
+    with pytest.raises(TileHarvestError, match=words):
+        publish(small, tmp_path / "out", most=4000)
     after = files(tmp_path / "out")
     assert {name: after[name] for name in before} == before
     assert not [name for name in after if name.endswith(".unfinished")]
-    # Then it goes on.
     assert publish(small, tmp_path / "out").images == 4
 
 
-def test_all_that_the_index_names_is_on_the_disk_before_the_index_is(
-    small: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
-    small.harvest(THIRD, {Tile(0, 201, 1): noise(4)})
-    synced: list[set[str]] = []
-
-    def sync(paths: list[str]) -> None:
-        assert (tmp_path / "out" / "index.html").read_bytes() == before["index.html"]
-        synced.append(set(paths))
-
-    monkeypatch.setattr(published_folder, "sync", sync)
-    publish(small, tmp_path / "out")
-    after = files(tmp_path / "out")
-    # An image is on the disk before it has its name.
-    new = (named(after, "lists") | named(after, "page")) - before.keys()
-    assert synced == [{f"{tmp_path}/out/{name}" for name in new}]
-    assert after["index.html"] != before["index.html"]
-
-
-def value_of(script: bytes) -> Any:
-    """What a list hands over."""
-    return json.loads(gzip.decompress(b64decode(script.split(b'"')[3])))
-
-
 def lists_of(folder: Path) -> list[Any]:
-    return [value_of(body) for name, body in files(folder).items() if name.startswith("lists/")]
+    """What the lists hand over."""
+    scripts = [body for name, body in files(folder).items() if name.startswith("lists/")]
+    return [json.loads(gzip.decompress(b64decode(script.split(b'"')[3]))) for script in scripts]
 
 
 def test_of_a_month_the_largest_events_are_kept_and_all_are_counted(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import re
 import sqlite3
 from collections.abc import Mapping
-from contextlib import nullcontext
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -53,7 +52,7 @@ def restored(past: Imports, day: date, target: Path, most: int | None = None) ->
     with past.history as history:
         outline = map_outline(history, past.description.name)
         site = PastSite.on(history, past.description, outline, day)
-        with nullcontext() if most is None else most_bytes_of_a_file(most):
+        with most_bytes_of_a_file(most):
             told = restore(site, past.store, target, watch)
     assert watch.done == watch.expected
     return told

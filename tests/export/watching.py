@@ -19,10 +19,10 @@ class Count:
 
 
 @contextmanager
-def most_bytes_of_a_file(most: int) -> Iterator[None]:
-    """As on a disk with so much room: the system refuses what goes beyond."""
+def most_bytes_of_a_file(most: int | None) -> Iterator[None]:
+    """As on a disk with so much room, if any number is given: the system refuses what goes beyond."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most or before[0], before[1]))
     try:
         yield
     finally:

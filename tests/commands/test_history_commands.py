@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.commands.conftest import Tileharvest
-from tests.export.island import noise
+from tests.export.conftest import noise
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, THIRD, URL, World
 from tileharvest.commands import publish
 from tileharvest.export.published_folder import Published

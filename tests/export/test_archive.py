@@ -15,9 +15,8 @@ from PIL import Image
 from pmtiles.reader import MmapSource, Reader, all_tiles
 
 from tests.end_to_end.real_maps import days
-from tests.export.island import island, noise, picture
+from tests.export.conftest import Count, noise, picture
 from tests.export.test_restored_tree import past_map
-from tests.export.watching import Count
 from tests.servers.published import published
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png
 from tests.viewer.building import picture as coloured
@@ -86,11 +85,6 @@ def test_an_overviewer_map_has_its_own_zooms_and_bytes(
     assert tiles_in(path) == expected
     assert (told.tiles, told.composed, told.missing) == (len(expected), 0, 0)
     assert told.bytes == path.stat().st_size
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return island(tmp_path_factory.mktemp("island"))
 
 
 def test_zooms_without_images_are_composed_and_readers_learn_where_the_tiles_are(

@@ -10,7 +10,7 @@ import av
 import pytest
 from PIL import Image
 
-from tests.export.watching import Count
+from tests.export.conftest import Count
 from tests.viewer.building import BLUE, FIRST, GREEN, MAP, RED, SECOND, THIRD, World, picture
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import excerpt_of

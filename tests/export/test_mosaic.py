@@ -11,8 +11,7 @@ from typing import Any, Final
 import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageStat
 
-from tests.export.island import CHANGED, GONE, NEW, picture
-from tests.export.watching import Count
+from tests.export.conftest import CHANGED, GONE, NEW, Count, picture
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SIZE, THIRD, World, as_png
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.export.island import noise
-from tests.export.watching import Count, most_bytes_of_a_file
+from tests.export.conftest import Count, most_bytes_of_a_file, noise
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import published_folder

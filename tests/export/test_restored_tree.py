@@ -11,7 +11,7 @@ import pytest
 from PIL import Image, ImageChops, ImageStat
 
 from tests.end_to_end.real_maps import days
-from tests.export.watching import Count, most_bytes_of_a_file
+from tests.export.conftest import Count, most_bytes_of_a_file
 from tests.history.making import put_empty_history
 from tests.importers.imports import Imports
 from tests.servers.published import published

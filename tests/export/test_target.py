@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.export.watching import Count, most_bytes_of_a_file
+from tests.export.conftest import Count, most_bytes_of_a_file
 from tests.viewer.building import FIRST, MAP, SECOND, World
 from tileharvest.errors import TileHarvestError
 from tileharvest.export.archive import write_archive

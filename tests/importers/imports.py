@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from PIL import Image
 
-from tests.export.watching import Count
+from tests.export.conftest import Count
 from tests.servers.repositories import FastImport, moment_of
 from tileharvest.history.database import History
 from tileharvest.history.imported_day import DayRecord

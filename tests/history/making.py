@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from msgspec.structs import replace
+from sqlalchemy import Connection
 
 from tileharvest.history.blocks import KnownBlock, blocks_found
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata, revisions
 from tileharvest.tiles.block import Block, bit_of, blocks_of
@@ -87,27 +87,29 @@ def began(
 ) -> HarvestRecord:
     return begin(
         history,
-        Beginning(
-            map_name=name,
-            segment=segment or day.isoformat(),
-            day=day,
-            started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
-            renderer="overviewer",
-            layers=[Layer(LAYER, Pyramid(10), "png")],
-            again=again,
-            pushed=pushed,
-        ),
+        map_name=name,
+        segment=segment or day.isoformat(),
+        day=day,
+        started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+        renderer="overviewer",
+        layers=[Layer(LAYER, Pyramid(10), "png")],
+        again=again,
+        pushed=pushed,
     )
 
 
 def record(harvest: HarvestRecord, results: Iterable[TileResult], cost: Cost = NO_COST) -> None:
     """Records the results, of which no tile has two, block by block in one transaction."""
-    found = [(*one, NO_COST if number else cost) for number, one in enumerate(blocks_found(results))]
-    harvest.history.write(lambda connection: harvest.record_blocks(connection, found))
+
+    def write(connection: Connection) -> None:
+        for number, (block, found) in enumerate(blocks_found(results)):
+            harvest.record_block(connection, block, found, NO_COST if number else cost)
+
+    harvest.history.write(write)
 
 
 def look_up(harvest: HarvestRecord, block: Block) -> KnownBlock:
-    return harvest.history.read(lambda connection: harvest.look_up_blocks(connection, [block]))[0]
+    return harvest.history.read(lambda connection: harvest.look_up_block(connection, block))
 
 
 def empty(history: History) -> None:

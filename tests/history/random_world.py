@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from tests.history.making import found, record
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
 from tileharvest.tiles.grid import Tile, TileRange
@@ -47,14 +46,12 @@ class World:
     def harvest(self, day: date, segment: str) -> None:
         harvest = begin(
             self.history,
-            Beginning(
-                map_name=MAP,
-                segment=segment,
-                day=day,
-                started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
-                renderer="overviewer",
-                layers=[Layer(layer, Pyramid(8), "png") for layer in LAYERS],
-            ),
+            map_name=MAP,
+            segment=segment,
+            day=day,
+            started=datetime(day.year, day.month, day.day, 6, tzinfo=UTC),
+            renderer="overviewer",
+            layers=[Layer(layer, Pyramid(8), "png") for layer in LAYERS],
         )
         results = [result for layer in LAYERS for zoom in ZOOMS for result in self._results(layer, zoom, day)]
         for start in range(0, len(results), 50):

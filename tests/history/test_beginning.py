@@ -5,7 +5,6 @@ import pytest
 from tests.history.making import DAY, LATER, START, B, began, ended, found, record
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.recorded_versions import tile_versions
@@ -17,7 +16,7 @@ from tileharvest.tiles.pyramid import Pyramid
 
 def described(history: History, *layers: Layer) -> dict[str, int]:
     """The depths of the layers after a harvest was begun or continued with these."""
-    begin(history, Beginning("world", DAY.isoformat(), DAY, START, "overviewer", layers))
+    begin(history, "world", DAY.isoformat(), DAY, START, "overviewer", layers)
     return {one.name: one.latest.depth for one in map_outline(history, "world").layers}
 
 

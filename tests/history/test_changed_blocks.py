@@ -23,21 +23,21 @@ from tests.history.random_world import (
     random_world,
 )
 from tileharvest.history.changes import (
+    certainty,
     changed_blocks,
     changes_below,
     counted_zooms,
     deepest_changes,
+    events,
     heat,
     last_changes,
 )
 from tileharvest.history.costs import spent
 from tileharvest.history.database import History
-from tileharvest.history.events import certainty, events
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.outlines import LayerOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story, tile_versions
-from tileharvest.history.summaries import finished_at, is_unfinished, pasts
+from tileharvest.history.summaries import is_unfinished, pasts
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
@@ -194,7 +194,7 @@ def begun(history: History) -> HarvestRecord:
     day = LAST + timedelta(days=1)
     started = datetime(day.year, day.month, day.day, tzinfo=UTC)
     layers = [Layer(layer, Pyramid(8), "png") for layer in LAYERS]
-    return begin(history, Beginning(MAP, "the next", day, started, "overviewer", layers))
+    return begin(history, MAP, "the next", day, started, "overviewer", layers)
 
 
 HARVESTS: Final[dict[str, Callable[[History], object]]] = {
@@ -202,7 +202,6 @@ HARVESTS: Final[dict[str, Callable[[History], object]]] = {
     "look_up": lambda history: look_up(begun(history), Block(LAYERS[0], 0, 0, 0)),
     "unchanged": lambda history: record(begun(history), [found(Outcome.IGNORED, A)]),
     "changed": lambda history: record(begun(history), [found(Outcome.UPDATED, A)]),
-    "finished_at": lambda history: finished_at(history, MAP, "the next"),
     "is_unfinished": lambda history: is_unfinished(history, MAP),
     "spent": lambda history: spent(history, MAP, LAST),
     "tile_versions": lambda history: tile_versions(history, MAP, LAYERS[0], A),

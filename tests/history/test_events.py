@@ -7,9 +7,9 @@ import pytest
 
 from tests.history.making import DAY, LATER, began, ended, found, record
 from tests.history.random_world import DAYS, FIRST, LAYERS, MAP, random_world
-from tileharvest.history import events as reading
+from tileharvest.history import changes as reading
+from tileharvest.history.changes import certainty, events
 from tileharvest.history.database import History
-from tileharvest.history.events import certainty, events
 from tileharvest.history.outlines import LayerOutline, map_outline
 from tileharvest.tiles.events import Changed, events_of
 from tileharvest.tiles.grid import Tile, TileRange

@@ -12,7 +12,6 @@ from sqlalchemy import select
 from tests.history.making import DAY, LATER, A, B, D, began, empty, ended, found, image_of, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.imported_day import (
     DayRecord,
@@ -22,7 +21,6 @@ from tileharvest.history.imported_day import (
     record_day,
 )
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.proofs import last_full
 from tileharvest.history.recorded_versions import story
 from tileharvest.history.schema import (
     changes,
@@ -33,6 +31,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.history.trust import last_full
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
@@ -89,8 +88,7 @@ def harvested_day(
     history: History, day: date, state: Mapping[Place, bytes], known: dict[Place, bytes]
 ) -> None:
     """Harvests in the usual way, with outcomes that are computed here."""
-    beginning = Beginning("world", day.isoformat(), day, NOW, "overviewer", described(day))
-    harvest = begin(history, beginning)
+    harvest = begin(history, "world", day.isoformat(), day, NOW, "overviewer", described(day))
     results = []
     for place in state.keys() | known.keys():
         body = state.get(place)

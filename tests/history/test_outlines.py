@@ -7,7 +7,6 @@ import pytest
 from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, record
 from tests.history.random_world import LAYERS, MAP, ZOOMS, Opening, World, any_area, any_day, random_world
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story
@@ -29,14 +28,12 @@ def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
 def described(history: History, day: date, *layers: Layer, segment: str | None = None) -> None:
     harvest = begin(
         history,
-        Beginning(
-            map_name="world",
-            segment=segment or day.isoformat(),
-            day=day,
-            started=START,
-            renderer="overviewer",
-            layers=layers,
-        ),
+        map_name="world",
+        segment=segment or day.isoformat(),
+        day=day,
+        started=START,
+        renderer="overviewer",
+        layers=layers,
     )
     harvest.finish(END, "finished", finalise_gone=True)
 
@@ -81,8 +78,7 @@ def test_a_map_is_outlined(history: History) -> None:
 
 def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(history: History) -> None:
     layer = Layer("day", Pyramid(1), "png", tile_size=(256, 256), tells_size=False)
-    beginning = Beginning("world", "first", DAY, START, "xyz", (layer,))
-    harvest = begin(history, beginning)
+    harvest = begin(history, "world", "first", DAY, START, "xyz", (layer,))
     harvest.note_size("day", (1000, 800))
     harvest.finish(END, "finished", finalise_gone=True)
     described(history, LATER, layer)
@@ -104,7 +100,7 @@ def test_the_coarse_zooms_of_a_layer_begin_anew_when_its_tiles_nest_by_another_f
     """Zoom 0 goes on, because its tiles lie where they lay."""
     for day, factor, body in ((DAY, 3, b"first"), (LATER, 5, b"second")):
         layer = Layer("day", Pyramid.kept(3, factor), "png")
-        harvest = begin(history, Beginning("world", f"{day}", day, START, "bluemap", (layer,)))
+        harvest = begin(history, "world", f"{day}", day, START, "bluemap", (layer,))
         record(harvest, [found("add" if day == DAY else "upd", A, body), found("add", D, body)])
         ended(harvest)
     (line,) = caplog.messages

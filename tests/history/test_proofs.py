@@ -26,10 +26,10 @@ from tests.history.making import (
 )
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.database import History
-from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import HarvestRecord
-from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.summaries import harvest_summaries
+from tileharvest.history.trust import last_full, proofs
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult

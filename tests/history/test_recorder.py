@@ -21,7 +21,7 @@ from tests.history.making import (
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
-from tileharvest.history.errors import HarvestEndedError
+from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.schema import failures, metadata
 from tileharvest.history.summaries import harvest_summaries
@@ -126,7 +126,7 @@ FOUND = FoundBlock(
 
 
 def record_block(harvest: HarvestRecord, block: Block, found: FoundBlock) -> None:
-    harvest.history.writer.submit(harvest.record_blocks, (block, found, NO_COST)).result(240)
+    harvest.history.write(lambda connection: harvest.record_block(connection, block, found, NO_COST))
 
 
 def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:

@@ -15,7 +15,7 @@ from tests.history.making import LAYER, began, found, look_up, record
 from tests.walk.dated import dated
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord
-from tileharvest.history.proofs import proofs
+from tileharvest.history.trust import proofs
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome

@@ -13,7 +13,6 @@ from PIL import Image as Pillow
 from tests.history.making import put_empty_history, record
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
-from tileharvest.history.harvest_row import Beginning
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.store.files import FileStore
@@ -162,14 +161,12 @@ def begun(
     both = [site, replace(site, name=NIGHT_LAYER)]
     return begin(
         history,
-        Beginning(
-            map_name=name,
-            segment=day.isoformat(),
-            day=day,
-            started=datetime.combine(day, time(6), UTC),
-            renderer=renderer,
-            layers=both if described is None else [described],
-        ),
+        map_name=name,
+        segment=day.isoformat(),
+        day=day,
+        started=datetime.combine(day, time(6), UTC),
+        renderer=renderer,
+        layers=both if described is None else [described],
     )
 
 

@@ -28,8 +28,7 @@ import msgspec
 from tileharvest.errors import ConfigurationError, TileHarvestError, program
 from tileharvest.export.published_page import index_page, published_files
 from tileharvest.export.target import writing_to
-from tileharvest.history.changes import block_places, changes_below
-from tileharvest.history.events import certainty, events
+from tileharvest.history.changes import block_places, certainty, changes_below, events
 from tileharvest.history.recorded_versions import version_rows
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.pixels import UNREADABLE, picture_of
@@ -141,7 +140,7 @@ def publish(
     also holds new files that nothing names yet. Files that the new index no longer names are removed at the
     end. Raises TileHarvestError, whose message says what of the map is there.
     """
-    with writing_to(folder, *_NOT_PUBLISHED), _taken(folder, layers[0][0].map.name):
+    with writing_to(folder, *_NOT_PUBLISHED), _taken(folder, layers[0][0].map.name) as mark:
         files = published_files()
         watch.expects(
             sum(len(block_places(one.history, one.layer.id, zoom)) for one, zooms in layers for zoom in zooms)
@@ -152,7 +151,7 @@ def publish(
         for path, body in files.items():
             publication.write_new(path, body)
         # All files that the index names must be on the disk before the index is.
-        sync(publication.unsynced)
+        sync(publication.unsynced, mark)
         publication.write(NO_JEKYLL, b"")
         publication.write(INDEX, index_page(files, name))
         # What stays behind because of an error or a signal is removed when somebody publishes again.
@@ -162,8 +161,9 @@ def publish(
 
 
 @contextmanager
-def _taken(folder: Path, map_name: str) -> Iterator[None]:
+def _taken(folder: Path, map_name: str) -> Iterator[int]:
     """Makes the folder ours, and locks it until the block ends: nobody else can publish into it meanwhile.
+    Yields the descriptor of its mark.
 
     Raises ConfigurationError for a folder with other files or of another map, TileHarvestError if somebody
     else has locked it, and OSError.
@@ -194,7 +194,7 @@ def _taken(folder: Path, map_name: str) -> Iterator[None]:
         if not there:
             file.write(its)
             file.flush()
-        yield
+        yield file.fileno()
 
 
 @dataclass

@@ -13,18 +13,18 @@ import contextlib
 import logging
 import shutil
 from collections import Counter
+from datetime import date
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, guards_of, known_site_files, walk_over
 from tileharvest.history.blocks import FoundBlock, blocks_found
 from tileharvest.history.costs import NO_COST, CostMeter, spent
-from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.harvest_row import Beginning
+from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import keep_site_files
-from tileharvest.history.summaries import finished_at, is_unfinished, progress_of
+from tileharvest.history.summaries import is_unfinished, pasts, progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
@@ -37,7 +37,7 @@ from tileharvest.walk.ends import SAMPLE, Missing, is_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
+    from datetime import datetime
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -144,8 +144,9 @@ class Harvest:
         it before anything is asked of the site. Raises HistoryError."""
         if self._again:
             return
+        name, segment = self.description.name, (self.segment.name, date.min)
         if await self._looked_up(
-            lambda history: finished_at(history, self.description.name, self.segment.name), None
+            lambda history: pasts(history, {name: segment}, ())[name].is_complete, False
         ):
             raise self.already_harvested()
 
@@ -253,21 +254,22 @@ class Harvest:
     def _begin(self, site: Site, files: Mapping[str, SiteFile] | None) -> None:
         """Does what blocks, in a thread."""
         description = self.description
-        beginning = Beginning(
-            map_name=description.name,
-            segment=self.segment.name,
-            day=self.day,
-            started=self._clock(),
-            renderer=site.renderer,
-            layers=site.layers,
-            again=self._again,
-            pushed=self.is_pushed,
-        )
         history = self._on_close.enter_context(self.holdings.open_history())
         self._images = self.holdings.open_store()
 
         def write(_: Connection) -> HarvestRecord:
-            record = begin(history, beginning, self._today)
+            record = begin(
+                history,
+                description.name,
+                self.segment.name,
+                self.day,
+                self._clock(),
+                site.renderer,
+                site.layers,
+                again=self._again,
+                pushed=self.is_pushed,
+                today=self._today,
+            )
             if files is not None:
                 keep_site_files(history, description.name, record.day, files)
             return record
@@ -328,7 +330,9 @@ class Harvest:
         """Returns what the history knows of a block, and what this harvest has found there already. Takes one
         query, in a thread. Raises HistoryError."""
         record = self._record
-        return await asyncio.wrap_future(record.history.reader.submit(record.look_up_blocks, block))
+        return await asyncio.wrap_future(
+            record.history.reader.submit(lambda connection: record.look_up_block(connection, block))
+        )
 
     async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:
         """Returns the latest version of each of these tiles, each a layer and a tile. Takes a query for each
@@ -365,9 +369,13 @@ class Harvest:
         the map has moved, and none is recorded as gone.
         """
         await self._put(bodies)
-        record, finding = self._record, (block, found, self.cost_meter.take())
+        record, cost = self._record, self.cost_meter.take()
         try:
-            await asyncio.wrap_future(record.history.writer.submit(record.record_blocks, finding))
+            await asyncio.wrap_future(
+                record.history.writer.submit(
+                    lambda connection: record.record_block(connection, block, found, cost)
+                )
+            )
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.history.change_indexes import stored_indexes
-from tileharvest.history.proofs import last_full, proofs
 from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.site_files import MISSING, site_files_of
+from tileharvest.history.trust import last_full, proofs
 from tileharvest.renderers.xyz import is_plain
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile

@@ -15,28 +15,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlalchemy import (
     Date,
     Integer,
-    Text,
     and_,
     bindparam,
     case,
-    cast,
     delete,
-    exists,
     func,
-    literal_column,
     select,
     update,
 )
 
 from tileharvest.history.change_indexes import IS_TRUSTED
-from tileharvest.history.remembered import remember, unpack
 from tileharvest.history.schema import (
     BLOCK,
     BLOCK_LEVELS,
@@ -59,6 +53,7 @@ from tileharvest.history.schema import (
     version_row,
     versions,
 )
+from tileharvest.history.trust import remember, unpack
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -66,9 +61,10 @@ from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import RememberedValidator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import date
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import ColumnElement, Connection, Table
     from sqlalchemy.dialects.postgresql import Insert
 
     from tileharvest.history.schema import Row
@@ -137,73 +133,49 @@ _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 
 _ROW: Final = select(blocks).where(is_block(blocks))
 _WRITE: Final = replace_into(blocks, *BLOCK)
-_IN_BLOCK: Final = and_(
-    tiles.c.layer == bindparam("its_layer"),
-    tiles.c.zoom == bindparam("its_zoom"),
-    # The database goes to the rows of each column directly. For a range it would read those above and below
-    # the block, too.
-    tiles.c.x.in_([bindparam(f"x_{number}") for number in range(SIDE)]),
-    tiles.c.y.between(bindparam("y_from"), bindparam("y_to")),
-)
+
+
+def _in_block(table: Table) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row is of one of the 64 tiles that `_places` names."""
+    return and_(
+        table.c.layer == bindparam("its_layer"),
+        table.c.zoom == bindparam("its_zoom"),
+        # The database goes to the rows of each column directly. For a range it would read those above and
+        # below the block, too.
+        table.c.x.in_([bindparam(f"x_{number}") for number in range(SIDE)]),
+        table.c.y.between(bindparam("y_from"), bindparam("y_to")),
+    )
+
+
 _PRESENT_TILES: Final = (
     select(tiles.c.x, tiles.c.y)
     .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .where(_IN_BLOCK, versions.c.sha1.is_not(None))
+    .where(_in_block(tiles), versions.c.sha1.is_not(None))
 )
-
-
-def _look_up(in_list: str, in_row: str) -> Select[Any]:
-    """Selects all that is known of a block, in one row. Its latest versions are a list in JSON, because 64
-    rows would take the database's driver twice as long. The database's functions `in_list` and `in_row` write
-    JSON."""
+_LOOK_UP: Final = (
+    select(
+        blocks.c.harvest,
+        *(blocks.c[name] for name in MASKS.values()),
+        func.coalesce(validators.c.whole, 0).label("whole"),
+        validators.c.packed,
+        IS_TRUSTED.label("is_trusted"),
+    )
+    .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
+    .where(is_block(blocks))
+)
+_LATEST: Final = (
     # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
     # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
     # table, and takes 3 s for 1,024 tiles of 4,096.
-    row = getattr(func, in_row)(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
-    latest = getattr(func, in_list)(row)
-    its_versions = (
-        select(cast(latest, Text))
-        .select_from(tiles.join(versions, versions.c.id == tiles.c.version, isouter=True))
-        .where(_IN_BLOCK)
-        .scalar_subquery()
-    )
-    return (
-        select(
-            blocks.c.harvest,
-            *(blocks.c[name] for name in MASKS.values()),
-            its_versions.label("latest"),
-            func.coalesce(validators.c.whole, 0).label("whole"),
-            validators.c.packed,
-            IS_TRUSTED.label("is_trusted"),
-        )
-        .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
-        .where(is_block(blocks))
-    )
-
-
-_LOOK_UP: Final = {
-    "sqlite": _look_up("json_group_array", "json_array"),
-    "postgresql": _look_up("json_agg", "json_build_array"),
-}
-_LATEST: Final = msgspec.json.Decoder(
-    list[
-        tuple[
-            bool | int | None,
-            int,
-            int,
-            date | None,
-            str | None,
-            str | None,
-            int | None,
-            str | None,
-            str | None,
-        ]
-    ]
+    select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
+    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
+    .where(_in_block(tiles))
 )
-"""Reads the latest versions of a block: whether a version is the tile's, x, y, and the columns of
-`VERSION`."""
-_PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
-_NEW_FAILURE: Final = insert_into(failures).values({one.name: bindparam(one.name) for one in failures.c})
+PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
+_NEW_FAILURE: Final = insert_into(failures).values(
+    {name: bindparam(f"its_{name}") for name in TILE}
+    | {"harvest": bindparam("in_harvest"), "reason": bindparam("why"), "in_a_row": 1}
+)
 _FAIL: Final = _NEW_FAILURE.on_conflict_do_update(
     index_elements=list(TILE),
     set_={
@@ -225,20 +197,6 @@ _RENEW: Final = (
 )
 
 
-def _count_changes() -> Insert:
-    """Returns the statement that counts a changed tile in its block, unless the tile has a version of the day
-    already."""
-    place = [bindparam(name, type_=Integer) for name in ("its_layer", "its_zoom", "block_x", "block_y")]
-    day = bindparam("its_day", type_=Date)
-    known = exists().where(is_tile(versions), versions.c.day == day)
-    first = select(*place, day, literal_column("1")).where(~known)
-    counting = insert_into(changes).from_select(list(changes.c.keys()), first)
-    return counting.on_conflict_do_update(
-        index_elements=list(changes.primary_key.columns),
-        set_={"tiles": changes.c.tiles + counting.excluded.tiles},
-    )
-
-
 def _point_at_versions() -> Insert:
     new = select(*(versions.c[name] for name in (*TILE, "id"))).where(
         is_tile(versions), versions.c.day == bindparam("its_day", type_=Date)
@@ -249,9 +207,18 @@ def _point_at_versions() -> Insert:
     )
 
 
-_COUNT_CHANGES: Final = _count_changes()
 POINT_AT_VERSIONS: Final = _point_at_versions()
 """Makes the version of the day `its_day` the latest one of the tile."""
+_ITS_DAYS: Final[Any] = bindparam("its_days", expanding=True)
+_FORGET_COUNTS: Final = delete(changes).where(
+    *(changes.c[name] == bindparam(f"cover_{name}") for name in TILE), changes.c.day.in_(_ITS_DAYS)
+)
+_COUNT: Final = insert_into(changes).from_select(
+    list(changes.c.keys()),
+    select(*(bindparam(f"cover_{name}", type_=Integer) for name in TILE), versions.c.day, func.count())
+    .where(_in_block(versions), versions.c.day.in_(_ITS_DAYS))
+    .group_by(versions.c.day),
+)
 
 
 def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
@@ -261,20 +228,16 @@ def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> K
     its end, and nothing is if it has withdrawn trust in the layer. Raises ValueError if the rows are damaged.
     """
     its = {**_places(layer, block), "in_layer": layer, "in_harvest": harvest}
-    row = connection.execute(_LOOK_UP[connection.dialect.name], its).first()
+    row = connection.execute(_LOOK_UP, its).first()
     if row is None:
         return KnownBlock()
-    try:
-        rows = _LATEST.decode(row.latest or "[]")
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"the versions of {block} cannot be read: {error}") from error
     latest, shift = {}, 1 - block.zoom
-    for is_its, x, y, day, sha1, extension, size, etag, last_modified in rows:
+    for is_its, x, y, *version in connection.execute(_LATEST, its):
         if not is_its:
             raise ValueError(f"tile {block.zoom}_{x}_{y} without the version that it names")
         # The same as `bit_of`, without a tile.
         bit = (~(y >> shift) & 7) << 3 | (x >> shift) & 7
-        latest[bit] = version_of(day, sha1, extension, size, etag, last_modified)
+        latest[bit] = version_of(*version)
     whole = row.whole if row.is_trusted else 0
     remembered = {} if row.packed is None else unpack(row.packed)
     found: dict[Outcome, int] = {}
@@ -288,37 +251,15 @@ def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> K
 
 
 def record(
-    connection: Connection, harvest: int, day: date, found: Iterable[tuple[int, Block, FoundBlock]]
+    connection: Connection, harvest: int, day: date, layer: int, block: Block, found: FoundBlock
 ) -> None:
-    """Records what a harvest found in some blocks, each with its layer. `harvest` and layers are ids.
+    """Records what a harvest found in a block. `harvest` and `layer` are ids.
 
     The caller has changed the harvest's row in this transaction, so no other program records for the map at
     the same time.
     """
-    rows: dict[tuple[int, ...], Row] = {}
-    for layer, block, one in found:
-        its = its_block(layer, block)
-        place = tuple(its.values())
-        row = rows.get(place) or connection.execute(_ROW, its).mappings().first()
-        rows[place] = {
-            **dict(zip(BLOCK, place, strict=True)),
-            **_joined(connection, harvest, day, its, row, block, one),
-        }
-    if rows:
-        connection.execute(_WRITE, list(rows.values()))
-
-
-def _joined(
-    connection: Connection,
-    harvest: int,
-    day: date,
-    its: Row,
-    row: Mapping[Any, Any] | None,
-    block: Block,
-    found: FoundBlock,
-) -> Row:
-    """Records what was found in a block, but for its row. Returns the columns of that, given what the row is
-    now."""
+    its = its_block(layer, block)
+    row = connection.execute(_ROW, its).mappings().first()
     remembered, told = remember(connection, harvest, its, found)
     counted = found.outcomes if found.is_kept else _only_failed(found.outcomes)
     new = _begun(row, harvest)
@@ -328,43 +269,34 @@ def _joined(
     failed = won.pop(Outcome.FAILED, 0)
     recovered = new["failing"] & _all_of(won.values())
     new["failing"] = new["failing"] & ~recovered | failed
+    connection.execute(_WRITE, {**{name: its[f"its_{name}"] for name in BLOCK}, **new})
 
-    def place_of(bit: int) -> tuple[int, int, int, int]:
+    def row_of(bit: int) -> Row:
         tile = block.tile(bit)
-        return its["its_layer"], tile.zoom, tile.x, tile.y
+        return its_tile(layer, tile.zoom, tile.x, tile.y)
 
     if failed:
-        connection.execute(
-            _FAIL,
-            [
-                {
-                    **dict(zip(TILE, place_of(bit), strict=True)),
-                    "harvest": harvest,
-                    "reason": found.reasons[bit],
-                    "in_a_row": 1,
-                }
-                for bit in bits_of(failed)
-            ],
-        )
+        reasons = [
+            {**row_of(bit), "in_harvest": harvest, "why": found.reasons[bit]} for bit in bits_of(failed)
+        ]
+        connection.execute(_FAIL, reasons)
     if recovered:
-        connection.execute(_RECOVER, [its_tile(*place_of(bit)) for bit in bits_of(recovered)])
-    if not found.is_kept:
-        return new
-    record_versions(
-        connection,
-        [
-            version_row(place_of(bit), Version(day, image, found.validators.get(bit, Validator())), harvest)
-            for bit, image in found.images.items()
-        ],
-    )
+        connection.execute(_RECOVER, [row_of(bit) for bit in bits_of(recovered)])
+    if found.images:
+        new_versions = []
+        for bit, image in found.images.items():
+            tile, validator = block.tile(bit), found.validators.get(bit, Validator())
+            place = (layer, tile.zoom, tile.x, tile.y)
+            new_versions.append(version_row(place, Version(day, image, validator), harvest))
+        record_versions(connection, new_versions)
+        count_changes(connection, layer, block, [day])
     renewed = [
-        {**its_tile(*place_of(bit)), "its_etag": one.etag, "its_last_modified": one.last_modified}
+        {**row_of(bit), "its_etag": one.etag, "its_last_modified": one.last_modified}
         for bit in bits_of(counted.get(Outcome.NOT_MODIFIED, 0))
         if (one := found.validators.get(bit)) is not None
     ]
     if renewed:
         connection.execute(_RENEW, renewed)
-    return new
 
 
 def _places(layer: int, block: Block) -> Row:
@@ -377,19 +309,20 @@ def _places(layer: int, block: Block) -> Row:
 def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
     """Writes rows of `version_row`, each of another tile. A row replaces that of the same tile and day.
 
-    The written versions become the latest ones of their tiles.
+    The written versions become the latest ones of their tiles. Call `count_changes` afterwards.
     """
-    if not rows:
-        return
-    places = [{f"its_{name}": row[name] for name in (*TILE, "day")} for row in rows]
-    changed = []
-    for its in places:
-        block = Tile(its["its_zoom"], its["its_x"], its["its_y"]).ancestor(BLOCK_LEVELS)
-        changed.append({**its, "block_x": block.x, "block_y": block.y})
-    # This comes before the versions are written: a tile with a version of this day is counted already.
-    connection.execute(_COUNT_CHANGES, changed)
     connection.execute(replace_into(versions, *TILE, "day"), rows)
+    places = [{f"its_{name}": row[name] for name in (*TILE, "day")} for row in rows]
     connection.execute(POINT_AT_VERSIONS, places)
+
+
+def count_changes(connection: Connection, layer: int, block: Block, days: Collection[date]) -> None:
+    """Counts anew how many tiles of the block have a version of each of these days."""
+    cover = block.tile(0).ancestor(BLOCK_LEVELS)
+    place = (layer, block.zoom, cover.x, cover.y)
+    its = {f"cover_{name}": number for name, number in zip(TILE, place, strict=True)}
+    connection.execute(_FORGET_COUNTS, {**its, "its_days": list(days)})
+    connection.execute(_COUNT, {**_places(layer, block), **its, "its_days": list(days)})
 
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:
@@ -397,7 +330,7 @@ def write_present(connection: Connection, layer: int, block: Block) -> None:
     rows = connection.execute(_PRESENT_TILES, _places(layer, block))
     present = mask_of(bit_of(Tile(block.zoom, x, y)) for x, y in rows)
     row = {**its_block(layer, block), "now_present": present}
-    if connection.execute(_PRESENT, row).rowcount == 0:
+    if connection.execute(PRESENT, row).rowcount == 0:
         new = {**dict.fromkeys(blocks.c.keys(), 0), "harvest": None, "present": present}
         connection.execute(_WRITE, new | {name: row[f"its_{name}"] for name in BLOCK})
 

@@ -13,6 +13,7 @@ from tileharvest.history.schema import (
     harvest_counts,
     harvest_layers,
     insert_into,
+    is_named,
     layers,
     maps,
     proofs,
@@ -25,51 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Select
 
     from tileharvest.history.database import History
-    from tileharvest.tiles.grid import Cell
 
-_ITS_READINGS: Final = select(change_indexes).where(change_indexes.c.read_by == bindparam("in_harvest"))
-_NOTED_GROUND: Final = select(change_indexes.c.ground).where(
-    change_indexes.c.read_by == bindparam("in_harvest"), change_indexes.c.layer == bindparam("in_layer")
-)
-_READ: Final = insert_into(change_indexes).values(
-    {name: bindparam(name) for name in ("layer", "read_by", "read_state", "ground")} | {"confirmed": 0}
-)
-_NOTE: Final = _READ.on_conflict_do_update(
-    index_elements=[change_indexes.c.layer],
-    set_={name: _READ.excluded[name] for name in ("read_by", "read_state", "ground")},
-)
 IS_TRUSTED: Final = ~exists().where(
     proofs.c.layer == bindparam("in_layer"),
     proofs.c.harvest == bindparam("in_harvest"),
     proofs.c.withdrawn.is_not(None),
 )
 """Whether the harvest `in_harvest` has not withdrawn trust in the layer `in_layer`."""
-_GROUND: Final = _NOTED_GROUND.where(IS_TRUSTED)
-_FORM: Final = (
-    select(harvest_layers.c.depth, layers.c.factor)
-    .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
-    .where(
-        harvest_layers.c.harvest == bindparam("in_harvest"), harvest_layers.c.layer == bindparam("in_layer")
-    )
-)
-_FAILING: Final = select(failures.c.zoom, failures.c.x, failures.c.y).where(
-    failures.c.layer == bindparam("in_layer")
-)
-_FAILED: Final = select(harvest_counts.c.tiles).where(
-    harvest_counts.c.harvest == bindparam("in_harvest"),
-    harvest_counts.c.layer == bindparam("in_layer"),
-    harvest_counts.c.outcome == Outcome.FAILED.value,
-)
-_STORED: Final = (
-    select(maps.c.name.label("map_name"), layers.c.name, change_indexes)
-    .join_from(change_indexes, layers, layers.c.id == change_indexes.c.layer)
-    .join(maps, maps.c.id == layers.c.map)
-    .where(change_indexes.c.state.is_not(None))
-)
-_STORED_OF_ONE: Final = _STORED.where(maps.c.name == bindparam("map_name"))
 
 
 def stored_indexes(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredIndex]]:
@@ -77,10 +43,15 @@ def stored_indexes(history: History, map_name: str | None = None) -> dict[str, d
 
     Layers and maps for which no complete harvest has read an index are left out.
     """
-    query = _STORED if map_name is None else _STORED_OF_ONE
+    query = (
+        select(maps.c.name.label("map_name"), layers.c.name, change_indexes)
+        .join_from(change_indexes, layers, layers.c.id == change_indexes.c.layer)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(change_indexes.c.state.is_not(None), is_named(map_name))
+    )
     found: dict[str, dict[str, StoredIndex]] = {}
     with history.reading() as connection:
-        for row in connection.execute(query, {"map_name": map_name}):
+        for row in connection.execute(query):
             index = ChangeIndex.read(row.state)
             stored = StoredIndex(index, row.day, row.confirmed, row.withdrawn, row.withdrawn_day)
             found.setdefault(row.map_name, {})[row.name] = stored
@@ -100,21 +71,22 @@ def note_readings(
     stored, and the tiles whose last result is a failure, because nobody knows their state. The first note of
     a harvest stays.
     """
-    if connection.execute(_ITS_READINGS, {"in_harvest": harvest}).first() is not None:
+    if connection.execute(_readings_of(harvest)).first() is not None:
         return
-    rows = []
     for name, index in read.items():
-        changed = None
-        if name in relied_on:
-            changed = index.changed_since(relied_on[name].index)
-        ground = None
+        layer, ground = layer_ids[name], None
+        changed = index.changed_since(relied_on[name].index) if name in relied_on else None
         if changed is not None:
-            cells = changed.union(_failing(connection, layer_ids[name]))
-            ground = ChangedGround(cells, _pyramid_of(connection, harvest, layer_ids[name])).written()
-        its = {"layer": layer_ids[name], "read_by": harvest}
-        rows.append({**its, "read_state": index.written(), "ground": ground})
-    if rows:
-        connection.execute(_NOTE, rows)
+            failing = select(failures.c.zoom, failures.c.x, failures.c.y).where(failures.c.layer == layer)
+            cells = changed.union((zoom, x, y) for zoom, x, y in connection.execute(failing))
+            ground = ChangedGround(cells, _pyramid_of(connection, harvest, layer)).written()
+        reading = {"read_by": harvest, "read_state": index.written(), "ground": ground}
+        noting = insert_into(change_indexes).values(layer=layer, confirmed=0, **reading)
+        connection.execute(noting.on_conflict_do_update(index_elements=["layer"], set_=reading))
+
+
+def _readings_of(harvest: int) -> Select[Any]:
+    return select(change_indexes).where(change_indexes.c.read_by == harvest)
 
 
 def ground_of(
@@ -125,7 +97,11 @@ def ground_of(
     With `is_kept=False` it returns the ground to which the walk kept when it began, even if trust was
     withdrawn since.
     """
-    query = _GROUND if is_kept else _NOTED_GROUND
+    query = select(change_indexes.c.ground).where(
+        change_indexes.c.read_by == harvest, change_indexes.c.layer == layer
+    )
+    if is_kept:
+        query = query.where(IS_TRUSTED)
     text: str | None = connection.execute(query, {"in_harvest": harvest, "in_layer": layer}).scalar()
     return None if text is None else ChangedGround.read(text, _pyramid_of(connection, harvest, layer))
 
@@ -147,7 +123,7 @@ def store_indexes(connection: Connection, harvest: int, day: date) -> None:
     relied on any more. It is relied on again after a later harvest that has found changes, all of which the
     index has named. If the harvest itself has withdrawn the index, it stays withdrawn.
     """
-    for row in connection.execute(_ITS_READINGS, {"in_harvest": harvest}).all():
+    for row in connection.execute(_readings_of(harvest)).all():
         new: dict[str, Any] = {"confirmed": 0, "withdrawn": None, "withdrawn_day": None}
         if row.state is not None:
             new = _verdict(connection, harvest, day, row)
@@ -164,7 +140,7 @@ def _verdict(connection: Connection, harvest: int, day: date, row: Any) -> dict[
     pyramid = _pyramid_of(connection, harvest, row.layer)
     if row.ground is not None:
         named: ChangedGround | None = ChangedGround.read(row.ground, pyramid)
-    elif connection.execute(_FAILED, {"in_harvest": row.harvest, "in_layer": row.layer}).first():
+    elif _has_failed(connection, row.harvest, row.layer):
         # Tiles that failed then may be found changed now, and the index has named these changes earlier.
         return as_before
     else:
@@ -181,10 +157,18 @@ def _verdict(connection: Connection, harvest: int, day: date, row: Any) -> dict[
     return {"confirmed": 0, "withdrawn": None, "withdrawn_day": None} if found else as_before
 
 
-def _failing(connection: Connection, layer: int) -> list[Cell]:
-    return [(zoom, x, y) for zoom, x, y in connection.execute(_FAILING, {"in_layer": layer})]
+def _has_failed(connection: Connection, harvest: int, layer: int) -> bool:
+    """Returns whether any tile of the layer has failed in an earlier harvest."""
+    place = (harvest_counts.c.harvest == harvest, harvest_counts.c.layer == layer)
+    query = select(harvest_counts.c.tiles).where(*place, harvest_counts.c.outcome == Outcome.FAILED.value)
+    return connection.execute(query).first() is not None
 
 
 def _pyramid_of(connection: Connection, harvest: int, layer: int) -> Pyramid:
-    depth, factor = connection.execute(_FORM, {"in_harvest": harvest, "in_layer": layer}).one()
+    query = (
+        select(harvest_layers.c.depth, layers.c.factor)
+        .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
+        .where(harvest_layers.c.harvest == harvest, harvest_layers.c.layer == layer)
+    )
+    depth, factor = connection.execute(query).one()
     return Pyramid.kept(depth, factor)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, fields
-from operator import add, attrgetter, sub
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from operator import add, sub
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import bindparam, select
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """The requests, bytes and seconds that a process has spent. Costs can be added and subtracted."""
+class Cost(NamedTuple):
+    """The requests, bytes and seconds that a process has spent. Its fields are columns of `harvests` and of
+    `spending`."""
 
     requests: int = 0
     """The number of requests, with retries, redirects and probes."""
@@ -36,18 +36,12 @@ class Cost:
     seconds: float = 0.0
     """Seconds that processes worked, added up. Their pauses do not count."""
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(*map(add, _PARTS(self), _PARTS(other)))
+    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
+        return Cost(*map(add, self, other))
 
     def __sub__(self, other: Cost) -> Cost:
-        return Cost(*map(sub, _PARTS(self), _PARTS(other)))
+        return Cost(*map(sub, self, other))
 
-
-COST_COLUMNS: Final = tuple(part.name for part in fields(Cost))
-"""The parts of a cost, which are columns of `harvests` and of `spending`."""
-_PARTS: Final = attrgetter(*COST_COLUMNS)
-"""Returns the parts of a cost. `dataclasses.astuple` would copy each of them, which takes ten times as
-long."""
 
 NO_COST: Final = Cost()
 
@@ -112,26 +106,26 @@ class CostMeter:
             self._since = self.clock()
 
 
-_SPENT: Final = (
-    select(*(spending.c[name] for name in COST_COLUMNS))
-    .join_from(spending, maps, maps.c.id == spending.c.map)
-    .where(maps.c.name == bindparam("map_name"), spending.c.day == bindparam("on_day"))
-)
-_INSERT_SPENDING: Final = insert_into(spending).values({one.name: bindparam(one.name) for one in spending.c})
-_ADD_SPENDING: Final = _INSERT_SPENDING.on_conflict_do_update(
-    index_elements=[spending.c.map, spending.c.day],
-    set_={name: spending.c[name] + _INSERT_SPENDING.excluded[name] for name in COST_COLUMNS},
-)
-
-
 def spent(history: History, map_name: str, day: date) -> Cost:
     """Returns what all runs of the map, dry ones included, have cost on that day, whatever day they harvest.
 
     An unknown map has cost nothing. Reads one row.
     """
+    query = (
+        select(*(spending.c[name] for name in Cost._fields))
+        .join_from(spending, maps, maps.c.id == spending.c.map)
+        .where(maps.c.name == map_name, spending.c.day == day)
+    )
     with history.reading() as connection:
-        row = connection.execute(_SPENT, {"map_name": map_name, "on_day": day}).first()
+        row = connection.execute(query).first()
     return NO_COST if row is None else Cost(*row)
+
+
+_NEW: Final = insert_into(spending).values({one.name: bindparam(one.name) for one in spending.c})
+_ADD_SPENDING: Final = _NEW.on_conflict_do_update(
+    index_elements=[spending.c.map, spending.c.day],
+    set_={name: spending.c[name] + _NEW.excluded[name] for name in Cost._fields},
+)
 
 
 def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
@@ -148,5 +142,4 @@ def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
 
 def add_spending(connection: Connection, map_id: int, day: date, cost: Cost) -> None:
     """Adds the cost to what a map has cost on that day."""
-    row = {"map": map_id, "day": day, **{name: getattr(cost, name) for name in COST_COLUMNS}}
-    connection.execute(_ADD_SPENDING, row)
+    connection.execute(_ADD_SPENDING, {"map": map_id, "day": day, **cost._asdict()})

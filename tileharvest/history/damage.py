@@ -11,7 +11,6 @@ from sqlalchemy import exc, func, select, update
 from tileharvest.errors import counted
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.recorded_versions import RECORDED, RecordedVersion, recorded_version
-from tileharvest.history.remembered import unpack
 from tileharvest.history.schema import (
     VERSION,
     changes,
@@ -25,6 +24,7 @@ from tileharvest.history.schema import (
     version_of,
     versions,
 )
+from tileharvest.history.trust import unpack
 from tileharvest.tiles.grid import Tile
 
 if TYPE_CHECKING:

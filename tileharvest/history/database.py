@@ -16,21 +16,21 @@ from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
+    as_history_errors,
     connect,
-    expect_present_revision,
+    damage_error,
     file_of,
+    is_history,
     make_tables,
+    no_history,
     parse_address,
     persevere,
     place_of,
-    revision_of,
     transaction,
     write_ahead,
 )
 from tileharvest.history.damage import damage
-from tileharvest.history.errors import as_history_errors, damage_error, no_history
 from tileharvest.history.schema import (
-    REVISION,
     changes,
     layers,
     maps,
@@ -40,16 +40,15 @@ from tileharvest.history.schema import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
 
     from sqlalchemy import ColumnElement, Connection, Engine, Select, Table
 
-    _Item: TypeAlias = tuple[Callable[[Connection, list[Any]], Sequence[Any]], Any, Future[Any]]
+    _Item: TypeAlias = tuple[Callable[[Connection], Any], Future[Any]]
 
 _Result = TypeVar("_Result")
-_Asked = TypeVar("_Asked")
 
 _MOST_ITEMS: Final = 100
 """The most items, such as blocks, in one transaction of a thread."""
@@ -119,15 +118,13 @@ class History:
             raise no_history(place_of(address))
         history = cls(connect(address, read_only=True))
         with _closed_on_error(history):
-            revision = history._revision()
-            if revision is None:
+            if not history._is_there():
                 raise no_history(history.place)
-            expect_present_revision(revision, history.place)
         return history
 
     @staticmethod
     def is_begun(url: str) -> bool:
-        """Returns whether there is a history, of whatever revision.
+        """Returns whether there is a history.
 
         A file is not opened: this looks only whether it exists and is not empty. From a server it reads a
         row. Raises HistoryError as `open` does.
@@ -138,7 +135,7 @@ class History:
             # A file stays empty until its first transaction, which makes the tables, is committed.
             return file.exists() and file.stat().st_size > 0
         with History(connect(address, read_only=True)) as history:
-            return history._revision() is not None
+            return history._is_there()
 
     @classmethod
     def open_temporary(cls) -> Self:
@@ -173,32 +170,40 @@ class History:
         """SQLAlchemy's name of the kind of database: `sqlite` or `postgresql`."""
         return self._engine.dialect.name
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """Opens a transaction whose queries all see the same state. It does not wait for writers. Within the
-        work of `read` or `write` it is the transaction of that work."""
-        if (joined := self._own) is not None:
-            yield joined[0]
-            return
-        with (
-            self._telling_damage(),
-            as_history_errors(self.place),
-            transaction(self._reader) as connection,
-        ):
-            yield connection
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Opens a transaction whose queries all see the same state. It does not wait for writers. Within
+        another transaction of this thread it is that one."""
+        return self._transaction(writes=False)
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """Opens a transaction that is durable when the block ends, and changes nothing if the block raises.
 
         Only one can write at a time; others wait up to the lock timeout.
         """
-        with (
-            self._telling_damage(),
-            as_history_errors(self.place),
-            transaction(self._engine, writes=True) as connection,
-        ):
-            yield connection
+        return self._transaction(writes=True)
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
+        if (own := self._own) is not None:
+            if writes and not own[1]:
+                raise RuntimeError("a transaction that only reads cannot write")
+            # If the server goes away, all of the work is done again.
+            yield own[0]
+            return
+        engine = self._engine if writes else self._reader
+        try:
+            with as_history_errors(self.place), transaction(engine, writes=writes) as connection:
+                self._joined.open = connection, writes
+                try:
+                    yield connection
+                finally:
+                    self._joined.open = None
+        except (ValueError, TypeError) as error:
+            # A disk may have changed a value to an impossible one. A mistake of the program raises the same
+            # errors. So the history is looked through, and if it is sound the error stays as it is.
+            if not self.damage():
+                raise
+            raise damage_error(str(error), self.place) from error
 
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
@@ -211,27 +216,13 @@ class History:
             # SQLite's message quotes bytes of the damaged file, which sqlite3 cannot decode.
             return ["malformed"]
 
-    @contextmanager
-    def _telling_damage(self) -> Iterator[None]:
-        """Raises HistoryError if a transaction meets an impossible value because a disk has changed it.
-
-        A mistake of the program raises the same errors. So the history is looked through, and if it is sound
-        the error stays as it is.
-        """
-        try:
-            yield
-        except (ValueError, TypeError) as error:
-            if not self.damage():
-                raise
-            raise damage_error(str(error), self.place) from error
-
     def read(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `reading`, and returns its result.
 
         If a server goes away meanwhile, `work` is called again, for up to the history's patience. Calls
         within `work` join its transaction.
         """
-        return self._done(work, self.reading, writes=False)
+        return self._done(work, writes=False)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
@@ -240,7 +231,7 @@ class History:
         have taken effect, and `work` is called again. Calls within `work` join its transaction, also those of
         `read`.
         """
-        return self._done(work, self.writing, writes=True)
+        return self._done(work, writes=True)
 
     @property
     def _own(self) -> tuple[Connection, bool] | None:
@@ -248,28 +239,12 @@ class History:
         joined: tuple[Connection, bool] | None = getattr(self._joined, "open", None)
         return joined
 
-    def _done(
-        self,
-        work: Callable[[Connection], _Result],
-        transaction: Callable[[], AbstractContextManager[Connection]],
-        *,
-        writes: bool,
-    ) -> _Result:
-        if (joined := self._own) is not None:
-            if writes and not joined[1]:
-                raise RuntimeError("a transaction that only reads cannot write")
-            # If the server goes away, all of the work is done again.
-            return work(joined[0])
-
+    def _done(self, work: Callable[[Connection], _Result], *, writes: bool) -> _Result:
         def attempt() -> _Result:
-            with transaction() as connection:
-                self._joined.open = connection, writes
-                try:
-                    return work(connection)
-                finally:
-                    self._joined.open = None
+            with self._transaction(writes=writes) as connection:
+                return work(connection)
 
-        return persevere(attempt, self._patience)
+        return attempt() if self._own else persevere(attempt, self._patience)
 
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""
@@ -293,16 +268,16 @@ class History:
         if file is not None:
             with as_history_errors(self.place):
                 file.parent.mkdir(parents=True, exist_ok=True)
-        if self._revision() != REVISION:
+        if not self._is_there():
             with self.writing() as connection:
                 make_tables(connection, self.place)
         if file is not None:
             with as_history_errors(self.place):
                 write_ahead(self._engine)
 
-    def _revision(self) -> str | None:
+    def _is_there(self) -> bool:
         with self.reading() as connection:
-            return revision_of(connection)
+            return is_history(connection, self.place)
 
 
 @contextmanager
@@ -350,16 +325,13 @@ class Batcher:
         """Set when no more items come to wait for."""
         self._thread = ThreadPoolExecutor(1, f"history-{'writer' if writes else 'reader'}")
 
-    def submit(
-        self, work: Callable[[Connection, list[_Asked]], Sequence[_Result]], item: _Asked
-    ) -> Future[_Result]:
-        """Returns at once with a future of the work's result for this item, or of its error. The work gets
-        all items that it shares a transaction with, and returns a result for each.
+    def submit(self, work: Callable[[Connection], _Result]) -> Future[_Result]:
+        """Returns at once with a future of the work's result, or of its error.
 
-        It must be possible to repeat this. If a transaction with several items fails, each item is tried
-        again in one of its own, so that no harvest fails by another one's mistake."""
+        It must be possible to repeat the work. If a transaction of several fails, each is done again in one
+        of its own, so that no harvest fails by another one's mistake."""
         future: Future[_Result] = Future()
-        self._waiting.append((work, item, future))
+        self._waiting.append((work, future))
         self._thread.submit(self._do_waiting)
         return future
 
@@ -369,39 +341,23 @@ class Batcher:
         self._thread.shutdown()
 
     def _do_waiting(self) -> None:
-        # An earlier call may have done this call's item together with others.
+        # An earlier call may have done this call's work together with others.
         if self._waiting and self._delay:
             self._ending.wait(self._delay)
         taken = [self._waiting.popleft() for _ in range(min(_MOST_ITEMS, len(self._waiting)))]
-        taken = [one for one in taken if one[-1].set_running_or_notify_cancel()]
-        if not taken:
-            return
-        error = self._done(taken)
-        if error is None:
+        taken = [one for one in taken if one[1].set_running_or_notify_cancel()]
+        if not taken or (error := self._done(taken)) is None:
             return
         for one in taken:
-            if len(taken) > 1:
-                error = self._done([one])
-            if error is not None:
-                one[-1].set_exception(error)
+            if len(taken) == 1 or (error := self._done([one])) is not None:
+                one[1].set_exception(error)
 
     def _done(self, taken: list[_Item]) -> BaseException | None:
         """Returns the error if nothing could be done, or None."""
-        groups: dict[Any, list[_Item]] = {}
-        for one in taken:
-            groups.setdefault(one[0], []).append(one)
-        results: list[tuple[Future[Any], Any]] = []
-
-        def do_all(connection: Connection) -> None:
-            results.clear()
-            for work, its in groups.items():
-                found = work(connection, [item for _, item, _ in its])
-                results.extend(zip((future for _, _, future in its), found, strict=True))
-
         try:
-            self._call(do_all)
+            results = self._call(lambda connection: [work(connection) for work, _ in taken])
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
             return error
-        for future, result in results:
+        for (_, future), result in zip(taken, results, strict=True):
             future.set_result(result)
         return None

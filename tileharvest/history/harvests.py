@@ -5,17 +5,24 @@ from __future__ import annotations
 from datetime import UTC
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import Integer, Text, bindparam, case, func, or_, select, update
+from sqlalchemy import Integer, Text, case, func, literal, or_, select, update
 
 from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
 from tileharvest.history.costs import NO_COST, add_spending
-from tileharvest.history.errors import HarvestEndedError
-from tileharvest.history.harvest_row import add_cost, counts_of, end_harvest, reason_of, why_failed
+from tileharvest.history.harvest_row import (
+    HarvestEndedError,
+    add_cost,
+    begin_harvest,
+    counts_of,
+    end_harvest,
+    reason_of,
+    why_failed,
+)
 from tileharvest.history.outlines import with_size
-from tileharvest.history.results import count_found, earlier_blocks, found_in
+from tileharvest.history.results import earlier_blocks, found_in
 from tileharvest.history.schema import (
     FINISHED,
     PARTIAL,
@@ -27,84 +34,27 @@ from tileharvest.history.schema import (
     layers,
     proofs,
 )
-from tileharvest.history.trust import distrust, skipped_in, tops_of, unasked_in
+from tileharvest.history.trust import count_outcomes, distrust, skipped_in, tops_of, unasked_in
 from tileharvest.tiles.block import Block, bits_of, blocks_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import MISSING, Outcome
+from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection, Row, Select
 
     from tileharvest.history.blocks import FoundBlock, KnownBlock
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
-    from tileharvest.history.harvest_row import Beginning
     from tileharvest.history.results import BlockResults
     from tileharvest.tiles.grid import TileRange
-    from tileharvest.tiles.layers import Size
+    from tileharvest.tiles.layers import Layer, Size
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
     from tileharvest.walk.flat import EarlierBlock
 
 _Answer = TypeVar("_Answer")
-
-_EXPECTED: Final = case(
-    (harvests.c.expected == 0, bindparam("noted", type_=Integer)), else_=harvests.c.expected
-)
-_EXPECT: Final = (
-    update(harvests)
-    .where(harvests.c.id == bindparam("in_harvest"))
-    .values(expected=_EXPECTED)
-    .returning(harvests.c.expected)
-)
-_HAS_WALK: Final = (
-    select(harvests.c.walk.is_not(None)).where(harvests.c.id == bindparam("in_harvest")).with_for_update()
-)
-"""Whether the harvest's walk is noted. Before that, no process of the harvest asks for a tile."""
-_WAS_PRUNED: Final = harvests.c.walk.in_(("pruned", "repaired"))
-_KEEPS: Final = bindparam("keeps", type_=Text)
-_NOTE_WALK: Final = (
-    update(harvests)
-    .where(harvests.c.id == bindparam("in_harvest"), harvests.c.ended.is_(None))
-    .values(
-        walk=case((_WAS_PRUNED, harvests.c.walk), else_=bindparam("way", type_=Text)),
-        walk_reason=bindparam("why", type_=Text),
-        kept=case(
-            (_KEEPS.is_(None), harvests.c.kept),
-            (or_(harvests.c.kept.is_(None), harvests.c.kept == _KEEPS), _KEEPS),
-            # Zones or zooms were changed before the harvest was continued. No other value equals this one.
-            else_="several",
-        ),
-    )
-)
-_LAST_COMPLETE: Final = (
-    select(harvests.c.id)
-    .where(
-        harvests.c.map == bindparam("in_map"),
-        harvests.c.id != bindparam("but"),
-        is_finished(harvests, but=PARTIAL),
-    )
-    .order_by(harvests.c.day.desc(), harvests.c.id.desc())
-    .limit(1)
-)
-_FOUND_LAST: Final = (
-    select(harvest_counts.c.layer, func.sum(harvest_counts.c.tiles))
-    .where(
-        harvest_counts.c.harvest == _LAST_COMPLETE.scalar_subquery(),
-        harvest_counts.c.outcome.not_in([outcome.value for outcome in MISSING]),
-    )
-    .group_by(harvest_counts.c.layer)
-)
-_DISTRUSTED: Final = (
-    select(layers.c.name, proofs.c.withdrawn)
-    .join_from(proofs, layers, layers.c.id == proofs.c.layer)
-    .where(proofs.c.harvest == bindparam("in_harvest"), proofs.c.withdrawn.is_not(None))
-)
-
-Finding: TypeAlias = "tuple[Block, FoundBlock, Cost]"
-"""A block, what was found in it, and what that has cost."""
 
 
 class HarvestRecord:
@@ -147,26 +97,24 @@ class HarvestRecord:
         """Calls a function of this harvest in a transaction."""
         return self.history.read(lambda connection: function(connection, self.id, *arguments))
 
-    def look_up_blocks(self, connection: Connection, blocks: Sequence[Block]) -> list[KnownBlock]:
-        """Returns what is known of each block's 64 places, whatever its mask. `History.reader` takes this.
+    def _first(self, query: Select[Any]) -> Row[Any] | None:
+        """Returns the first row of a query."""
+        return self.history.read(lambda connection: connection.execute(query.limit(1)).first())
 
-        Its cost does not depend on the size of the history. Tiles that this harvest has found gone still have
-        their old version.
-        """
-        return [look_up(connection, self.id, self._layer_ids[block.layer], block) for block in blocks]
+    def look_up_block(self, connection: Connection, block: Block) -> KnownBlock:
+        """Returns what is known of the block's 64 places, whatever its mask. Its cost does not depend on the
+        size of the history. Tiles that this harvest has found gone still have their old version."""
+        return look_up(connection, self.id, self._layer_ids[block.layer], block)
 
-    def record_blocks(self, connection: Connection, found: Sequence[Finding]) -> list[None]:
-        """Records what was found in blocks, and its cost, in a transaction that the caller opens.
-        `History.writer` takes this.
+    def record_block(self, connection: Connection, block: Block, found: FoundBlock, cost: Cost) -> None:
+        """Records what was found in a block, and its cost, in a transaction that the caller opens.
 
         Recording a block again, or the rest of it, changes nothing twice. Costs add up; if the connection to
         a server was lost during the commit, a cost may count twice. `gone` makes no version before `finish`.
         Raises HarvestEndedError if the harvest has ended.
         """
-        self._add_cost(connection, sum((cost for _, _, cost in found), NO_COST), unless_ended=True)
-        blocks = ((self._layer_ids[block.layer], block, one) for block, one, _ in found)
-        record(connection, self.id, self.day, blocks)
-        return [None] * len(found)
+        self._add_cost(connection, cost, unless_ended=True)
+        record(connection, self.id, self.day, self._layer_ids[block.layer], block, found)
 
     def add_cost(self, cost: Cost) -> None:
         """Adds a cost that came with no block, also after the end of the harvest."""
@@ -189,13 +137,16 @@ class HarvestRecord:
     def is_first(self) -> bool:
         """Returns whether no harvest of the map was ever finished. An imported day counts as a harvest."""
         finished = select(harvests.c.id).where(harvests.c.map == self._map, harvests.c.reason == FINISHED)
-        return self.history.read(lambda connection: connection.execute(finished.limit(1)).first() is None)
+        return self._first(finished) is None
 
     def expect(self, tiles: int) -> int:
         """Notes how many tiles were known when the harvest began. Returns the first number other than 0 that
         any of its processes has noted."""
-        noted = {"in_harvest": self.id, "noted": tiles}
-        return self.history.write(lambda connection: int(connection.execute(_EXPECT, noted).scalar_one()))
+        is_first = harvests.c.expected == 0
+        noted = case((is_first, literal(tiles, Integer)), else_=harvests.c.expected)
+        noting = update(harvests).where(harvests.c.id == self.id).values(expected=noted)
+        query = noting.returning(harvests.c.expected)
+        return self.history.write(lambda connection: int(connection.execute(query).scalar_one()))
 
     def stop(self, reason: str) -> bool:
         """Notes why this run ends before the harvest does, such as `budget: 1,000 requests`.
@@ -236,7 +187,9 @@ class HarvestRecord:
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns the outcomes of these tiles in this harvest. Tiles without a result are left out."""
         blocks = blocks_of(layer, tiles)
-        known = self.history.read(lambda connection: self.look_up_blocks(connection, blocks))
+        known = self.history.read(
+            lambda connection: [self.look_up_block(connection, block) for block in blocks]
+        )
         return {
             block.tile(bit): outcome
             for block, one in zip(blocks, known, strict=True)
@@ -289,14 +242,31 @@ class HarvestRecord:
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
         Reads all blocks of the map."""
-        by_id = self._read(count_found)
-        return {name: by_id.get(number, 0) for name, number in self._layer_ids.items()}
+        names = {number: name for name, number in self._layer_ids.items()}
+        found = dict.fromkeys(self._layer_ids, 0)
+        for (layer, outcome), tiles in self._read(count_outcomes).items():
+            if outcome in THERE:
+                found[names[layer]] += tiles
+        return found
 
     def last_complete(self) -> dict[str, int]:
         """Returns by layer how many tiles the map's last other complete harvest has found, skipped ones too.
         A layer that it did not have is left out."""
-        query = _FOUND_LAST, {"in_map": self._map, "but": self.id}
-        rows = self.history.read(lambda connection: connection.execute(*query).all())
+        last = (
+            select(harvests.c.id)
+            .where(harvests.c.map == self._map, harvests.c.id != self.id)
+            .where(is_finished(harvests, but=PARTIAL))
+            .order_by(harvests.c.day.desc(), harvests.c.id.desc())
+            .limit(1)
+            .scalar_subquery()
+        )
+        query = (
+            select(harvest_counts.c.layer, func.sum(harvest_counts.c.tiles))
+            .where(harvest_counts.c.harvest == last)
+            .where(harvest_counts.c.outcome.not_in([outcome.value for outcome in MISSING]))
+            .group_by(harvest_counts.c.layer)
+        )
+        rows = self.history.read(lambda connection: connection.execute(query).all())
         found = {layer: int(tiles) for layer, tiles in rows}
         return {name: found[layer] for name, layer in self._layer_ids.items() if layer in found}
 
@@ -329,8 +299,16 @@ class HarvestRecord:
         equal for equal ones; None leaves the earlier note. Nothing is noted after the harvest's end: a worker
         that comes too late would decide by what the harvest itself has proved.
         """
-        noted = {"in_harvest": self.id, "way": way, "why": reason, "keeps": kept}
-        self.history.write(lambda connection: connection.execute(_NOTE_WALK, noted))
+        values: dict[str, Any] = {
+            "walk": case((harvests.c.walk.in_(("pruned", "repaired")), harvests.c.walk), else_=way),
+            "walk_reason": reason,
+        }
+        if kept is not None:
+            is_same = or_(harvests.c.kept.is_(None), harvests.c.kept == kept)
+            # Zones or zooms were changed before the harvest was continued. No other value equals "several".
+            values["kept"] = case((is_same, literal(kept, Text)), else_="several")
+        noting = update(harvests).where(harvests.c.id == self.id, harvests.c.ended.is_(None)).values(values)
+        self.history.write(lambda connection: connection.execute(noting))
 
     def tops(self, layer: str) -> list[Tile]:
         """Returns the tiles below which this harvest asks nothing, in order. There are none once trust in the
@@ -365,8 +343,9 @@ class HarvestRecord:
 
         def write(connection: Connection) -> dict[str, ChangedGround]:
             # The row is locked, so that only one of several processes notes its readings.
-            has_walk = connection.execute(_HAS_WALK, {"in_harvest": self.id}).scalar_one()
-            if not has_walk:
+            its_walk = select(harvests.c.walk).where(harvests.c.id == self.id).with_for_update()
+            # Before the walk is noted, no process of the harvest asks for a tile.
+            if connection.execute(its_walk).scalar_one() is None:
                 note_readings(connection, self.id, self._layer_ids, read, relied_on)
             grounds = {name: ground_of(connection, self.id, layer) for name, layer in self._layer_ids.items()}
             return {name: ground for name, ground in grounds.items() if ground is not None}
@@ -401,9 +380,12 @@ class HarvestRecord:
 
     def distrusted(self) -> dict[str, str]:
         """Returns the layers in which any process of this harvest has withdrawn trust, with the reasons."""
-        rows = self.history.read(
-            lambda connection: connection.execute(_DISTRUSTED, {"in_harvest": self.id}).all()
+        query = (
+            select(layers.c.name, proofs.c.withdrawn)
+            .join_from(proofs, layers, layers.c.id == proofs.c.layer)
+            .where(proofs.c.harvest == self.id, proofs.c.withdrawn.is_not(None))
         )
+        rows = self.history.read(lambda connection: connection.execute(query).all())
         return {name: reason for name, reason in rows}  # noqa: C416
 
     def _count(self, areas: Mapping[str, Sequence[TileRange]], mask: Callable[[BlockResults], int]) -> int:
@@ -416,18 +398,46 @@ class HarvestRecord:
         )
 
 
-def begin(history: History, beginning: Beginning, today: Callable[[], date] | None = None) -> HarvestRecord:
+def begin(
+    history: History,
+    map_name: str,
+    segment: str,
+    day: date,
+    started: datetime,
+    renderer: str,
+    layers: Sequence[Layer],
+    *,
+    again: bool = False,
+    pushed: bool = False,
+    today: Callable[[], date] | None = None,
+) -> HarvestRecord:
     """Continues the unfinished harvest of this map and segment, or begins a new one.
 
-    A continued harvest keeps its day and start. The site's present description of the layers replaces the
-    earlier one. A new harvest first ends the map's other unfinished harvest as `interrupted`: its results
+    `layers` are as the site describes them now. A continued harvest keeps its day and start, and takes this
+    description. A new harvest first ends the map's other unfinished harvest as `interrupted`: its results
     stay, but tiles that it found gone are neither recorded nor counted. If several processes call this at
     once for one map and segment, they get the same harvest, and it is `continued` for all but one. Costs are
     counted on the day that `today` returns when they arise, or on the harvest's own day.
 
+    `again` begins a new harvest although one of the segment is finished. `pushed` says that the new harvest
+    asks only what a person has pushed. If such a harvest is unfinished, `again` ends it and begins one that
+    asks for everything.
+
     Raises AlreadyHarvestedError if a harvest of this map and segment is finished, unless `again` or `pushed`
     is set. Raises HistoryError for a day before the map's latest version, because history is only written
-    forwards. Nothing is changed then.
+    forwards. Nothing is changed then. Raises ValueError if there are no layers, or if a layer is there twice.
     """
-    row, continued, layer_ids = history.write(beginning)
-    return HarvestRecord(history, row, layer_ids, today, continued=continued)
+    if len({layer.name for layer in layers}) != len(layers) or not layers:
+        raise ValueError("a harvest has at least one layer, and each once")
+    walk = PUSHED_WALK if pushed else None
+    new = {"segment": segment, "day": day, "started": started, "renderer": renderer, "walk": walk}
+    inserted: list[int] = []
+
+    def write(connection: Connection) -> HarvestRecord:
+        row, is_new, ids = begin_harvest(connection, map_name, new, layers, again=again)
+        if is_new:
+            # If the connection is lost during the commit, this is called again, and may find its own row.
+            inserted.append(row.id)
+        return HarvestRecord(history, row, ids, today, continued=row.id not in inserted)
+
+    return history.write(write)

@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import Text, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import bindparam, delete, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError, program
 from tileharvest.history.areas import rows_in
-from tileharvest.history.blocks import POINT_AT_VERSIONS, write_present
+from tileharvest.history.blocks import POINT_AT_VERSIONS, count_changes, write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import (
-    BLOCK_LEVELS,
     CHANGES_WALK,
     FINISHED,
     IMPORTED_WALK,
@@ -28,16 +27,13 @@ from tileharvest.history.schema import (
     PARTIAL,
     TILE,
     VERSION,
-    changes,
     harvest_counts,
     harvest_layers,
     harvests,
-    insert_into,
     is_finished,
     is_tile,
     its_tile,
     maps,
-    replace_into,
     tiles,
     version_of,
     version_row,
@@ -50,7 +46,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import date, datetime
 
     from sqlalchemy import Connection
@@ -156,8 +152,13 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
 
 def last_day_before(history: History, map_name: str, day: date) -> date | None:
     """Returns the last day before this one of which the map has a harvest, imported or not."""
+    query = (
+        select(func.max(harvests.c.day))
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(maps.c.name == map_name, harvests.c.day < day)
+    )
     with history.reading() as connection:
-        found: date | None = connection.execute(_LAST_DAY, {"of_map": map_name, "on_day": day}).scalar()
+        found: date | None = connection.execute(query).scalar()
     return found
 
 
@@ -222,21 +223,21 @@ def with_day(known: Sequence[Recorded], new: Recorded, claim: tuple[int, date] |
     equal ones the latest validator is kept. Pure.
     """
     day = new.version.day
-    shown = [one.version for one in known if one.version.day <= day]
+    kept = [one for one in known if one.version.day < day]
     after = [one for one in known if one.version.day > day]
     states = [new]
     if claim is not None and not (after and after[0].version.day <= claim[1]):
         harvest, its_day = claim
+        shown = [one.version for one in known if one.version.day <= day]
         seen = replace(shown[-1], day=its_day) if shown else Version(its_day, None)
         states.append(Recorded(seen, harvest))
-    kept = [one for one in known if one.version.day < day]
-    for one in (*states, *after[:1]):
+    for one in (*states, *after):
         last = kept[-1] if kept else None
         if _sha1(last) != _sha1(one):
             kept.append(one)
         elif last is not None and one.version.validator != Validator():
             kept[-1] = last._replace(version=replace(last.version, validator=one.version.validator))
-    return kept + after[1:]
+    return kept
 
 
 def outcome_of(new: Version, before: Version | None) -> Outcome | None:
@@ -265,41 +266,10 @@ _KNOWN: Final = (
     )
     .order_by(versions.c.day)
 )
-_IN_AREA: Final = select(tiles.c.zoom, tiles.c.x, tiles.c.y)
-_COUNTING: Final = insert_into(changes).values({name: bindparam(name) for name in (*TILE, "day", "tiles")})
-_ADD_TO_BLOCKS: Final = _COUNTING.on_conflict_do_update(
-    index_elements=list(changes.primary_key.columns),
-    set_={"tiles": changes.c.tiles + _COUNTING.excluded.tiles},
-)
-_FORGET_BLOCK: Final = delete(changes).where(
-    is_tile(changes), changes.c.day == bindparam("its_day"), changes.c.tiles == 0
-)
 _FORGET_TILE: Final = delete(tiles).where(is_tile(tiles))
-_DELETE: Final = delete(versions).where(is_tile(versions), versions.c.day == bindparam("its_day"))
-_LAST_DAY: Final = (
-    select(func.max(harvests.c.day))
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .where(maps.c.name == bindparam("of_map"), harvests.c.day < bindparam("on_day"))
-)
+_FORGET_VERSIONS: Final = delete(versions).where(is_tile(versions))
 _NO_CLAIM: Final = (*PARTIAL, "share")
 """The walks of harvests that did not ask for every tile. One with `share` left out most empty places."""
-_CLAIM: Final = (
-    select(harvests.c.id, harvests.c.day)
-    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
-    .where(
-        harvest_layers.c.layer == bindparam("in_layer"),
-        harvests.c.id != bindparam("but"),
-        is_finished(harvests, but=_NO_CLAIM),
-        harvests.c.day >= bindparam("from_day"),
-        # If `which` is null, each harvest is compared with itself, so that all of them count.
-        or_(
-            harvests.c.kept.is_(None),
-            harvests.c.kept == func.coalesce(bindparam("which", type_=Text), harvests.c.kept),
-        ),
-    )
-    .order_by(harvests.c.day, harvests.c.id)
-    .limit(1)
-)
 
 
 def _write_harvest(connection: Connection, map_id: int, day: ImportedDay) -> int:
@@ -333,18 +303,19 @@ def _record_layer(
     """Records what the day says of a layer. Returns the numbers of its tiles by outcome, and of those that
     were left out."""
     named = {(one.tile.zoom, one.tile.x, one.tile.y): one for one in day.tiles if one.layer == name}
-    asked = {"in_layer": layer, "from_day": day.day, "but": harvest, "which": day.kept}
-    claim = connection.execute(_CLAIM, asked).first()
-    if claim is not None and claim.day == day.day:
+    claim = _claim(connection, harvest, layer, day)
+    if claim is not None and claim[1] == day.day:
         # That harvest has asked the site itself.
         return Counter(), len(named)
     cells = set(named)
     for area in (day.areas or {}).get(name, ()):
-        cells.update((zoom, x, y) for zoom, x, y in rows_in(connection, tiles, _IN_AREA, layer, area))
+        there = rows_in(connection, tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y), layer, area)
+        cells.update((zoom, x, y) for zoom, x, y in there)
     counts, left_out = Counter({Outcome.IGNORED: day.unchanged.get(name, 0)}), 0
     for part in in_parts(sorted(cells), _AT_ONCE):
         known = _known(connection, layer, part)
-        changed: dict[Cell, tuple[list[Recorded], list[Recorded]]] = {}
+        changed: dict[Cell, list[Recorded]] = {}
+        days: set[date] = set()
         for cell in part:
             all_known, one = known[cell], named.get(cell)
             if any(each.version.day == day.day and each.harvest != harvest for each in all_known):
@@ -359,12 +330,28 @@ def _record_layer(
             outcome = outcome_of(new, before[-1].version if before else None)
             if outcome is not None:
                 counts[outcome] += 1
-            now = with_day(all_known, Recorded(new, harvest), None if claim is None else tuple(claim))
+            now = with_day(all_known, Recorded(new, harvest), claim)
             if now != all_known:
-                changed[cell] = all_known, now
+                changed[cell] = now
+                days.update(each.version.day for each in (*all_known, *now))
         if changed:
-            _write_versions(connection, layer, changed)
+            _write_versions(connection, layer, changed, days)
     return counts, left_out
+
+
+def _claim(connection: Connection, harvest: int, layer: int, day: ImportedDay) -> tuple[int, date] | None:
+    """Returns the first harvest from the day on that asked for every tile of the layer, and its day."""
+    query = (
+        select(harvests.c.id, harvests.c.day)
+        .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+        .where(harvest_layers.c.layer == layer, harvests.c.id != harvest, harvests.c.day >= day.day)
+        .where(is_finished(harvests, but=_NO_CLAIM))
+        .order_by(harvests.c.day, harvests.c.id)
+    )
+    if day.kept is not None:
+        query = query.where(or_(harvests.c.kept.is_(None), harvests.c.kept == day.kept))
+    row = connection.execute(query.limit(1)).first()
+    return None if row is None else (row.id, row.day)
 
 
 def _known(connection: Connection, layer: int, cells: Sequence[Cell]) -> Mapping[Cell, list[Recorded]]:
@@ -376,36 +363,23 @@ def _known(connection: Connection, layer: int, cells: Sequence[Cell]) -> Mapping
 
 
 def _write_versions(
-    connection: Connection, layer: int, changed: Mapping[Cell, tuple[list[Recorded], list[Recorded]]]
+    connection: Connection, layer: int, changed: Mapping[Cell, Sequence[Recorded]], days: Collection[date]
 ) -> None:
     """Writes the versions that these tiles have now in place of those that they had, and what follows from
-    them: each tile's latest version, the counts of changes, and which tiles are present."""
-    dropped, new, latest, without = [], [], [], []
-    counted: Counter[tuple[int, int, int, int, date]] = Counter()
-    for cell, (before, now) in changed.items():
-        above, its = Tile(*cell).ancestor(BLOCK_LEVELS), its_tile(layer, *cell)
-        days, earlier = {one.version.day for one in now}, {one.version.day for one in before}
-        counted.update((layer, cell[0], above.x, above.y, day) for day in days - earlier)
-        counted.subtract((layer, cell[0], above.x, above.y, day) for day in earlier - days)
-        dropped += [{**its, "its_day": day} for day in earlier - days]
-        new += [version_row((layer, *cell), one.version, one.harvest) for one in now if one not in before]
-        if now:
-            latest.append({**its, "its_day": now[-1].version.day})
-        else:
-            without.append(its)
-    if new:
-        connection.execute(replace_into(versions, *TILE, "day"), new)
-    if latest:
+    them: each tile's latest version, the counts of changes on these days, and which tiles are present."""
+    places = [its_tile(layer, *cell) for cell in changed]
+    # First what points at the versions.
+    connection.execute(_FORGET_TILE, places)
+    connection.execute(_FORGET_VERSIONS, places)
+    rows = [
+        version_row((layer, *cell), one.version, one.harvest) for cell, now in changed.items() for one in now
+    ]
+    if rows:
+        connection.execute(insert(versions), rows)
+        latest = [
+            {**its_tile(layer, *cell), "its_day": now[-1].version.day} for cell, now in changed.items() if now
+        ]
         connection.execute(POINT_AT_VERSIONS, latest)
-    if without:
-        connection.execute(_FORGET_TILE, without)
-    if dropped:
-        # No tile's row points at them any more.
-        connection.execute(_DELETE, dropped)
-    names = (*TILE, "day", "tiles")
-    more = [dict(zip(names, (*key, number), strict=True)) for key, number in counted.items() if number]
-    if more:
-        connection.execute(_ADD_TO_BLOCKS, more)
-        connection.execute(_FORGET_BLOCK, [{f"its_{name}": row[name] for name in names} for row in more])
     for block in blocks_of("", (Tile(*cell) for cell in changed)):
+        count_changes(connection, layer, block, days)
         write_present(connection, layer, block)

@@ -113,51 +113,10 @@ class MapOutline:
         return self.days[place - 1] if place else None
 
 
-_DAYS_OF_ALL: Final = (
-    select(
-        maps.c.name,
-        func.count(harvests.c.day.distinct()),
-        func.min(harvests.c.day),
-        func.max(harvests.c.day),
-    )
-    .join_from(maps, harvests, harvests.c.map == maps.c.id, isouter=True)
-    .group_by(maps.c.name)
-    .order_by(maps.c.name)
-)
-_LAYERS_OF_ALL: Final = (
-    select(maps.c.name, layers.c.name)
-    .join_from(maps, layers, layers.c.map == maps.c.id)
-    .order_by(layers.c.id)
-)
-_HARVESTS: Final = (
-    select(harvests.c.day, harvests.c.ended, harvests.c.renderer, harvests.c.reason)
-    .where(harvests.c.map == bindparam("in_map"))
-    .order_by(harvests.c.day, harvests.c.id)
-)
 _OWN_MAP: Final = select(maps.c.id).where(maps.c.name == bindparam("map_name")).with_for_update()
 """For SQLite the FOR UPDATE is left out, because a file has one writer anyway."""
-_LAYERS: Final = (
-    select(layers.c.id, layers.c.name, layers.c.factor)
-    .where(layers.c.map == bindparam("in_map"))
-    .order_by(layers.c.id)
-)
 _SAID: Final = ("image_extension", "north_direction", "world", "background", "projection", "spawn")
 """The fields of `Layer` that a description has, besides the size of its tiles."""
-_DESCRIPTIONS: Final = (
-    select(
-        harvest_layers.c.layer,
-        harvests.c.day,
-        harvest_layers.c.depth,
-        harvest_layers.c.description,
-        harvest_layers.c.rendered,
-    )
-    .join_from(harvests, harvest_layers, harvest_layers.c.harvest == harvests.c.id)
-    .where(harvests.c.map == bindparam("in_map"))
-    .order_by(harvests.c.day, harvests.c.id)
-)
-_FIRST_OF_ZOOM: Final = select(func.min(changes.c.day)).where(
-    changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom")
-)
 
 
 def _as_plain(day: date, layer: Layer) -> dict[str, Any]:
@@ -185,9 +144,17 @@ NEVER_HARVESTED: Final[dict[str, Any]] = {"layers": [], "days": 0, "first_day": 
 def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
     """Returns by map, in alphabetical order, its entry in a list of maps. Two queries, which read an index of
     all harvests and all layers: a millisecond for a hundred maps."""
+    its_layers = select(maps.c.name, layers.c.name).join_from(maps, layers, layers.c.map == maps.c.id)
+    day = harvests.c.day
+    days_of_all = (
+        select(maps.c.name, func.count(day.distinct()), func.min(day), func.max(day))
+        .join_from(maps, harvests, harvests.c.map == maps.c.id, isouter=True)
+        .group_by(maps.c.name)
+        .order_by(maps.c.name)
+    )
     with history.reading() as connection:
         named: dict[str, list[str]] = {}
-        for name, layer in connection.execute(_LAYERS_OF_ALL):
+        for name, layer in connection.execute(its_layers.order_by(layers.c.id)):
             named.setdefault(name, []).append(layer)
         return {
             name: {
@@ -196,7 +163,7 @@ def brief_outlines(history: History) -> dict[str, dict[str, Any]]:
                 "first_day": first and first.isoformat(),
                 "last_day": last and last.isoformat(),
             }
-            for name, days, first, last in connection.execute(_DAYS_OF_ALL)
+            for name, days, first, last in connection.execute(days_of_all)
         }
 
 
@@ -206,22 +173,33 @@ def map_outline(history: History, map_name: str) -> MapOutline:
     Reads a row for each harvest and layer of the map, and a place of an index for each layer and zoom.
     """
     with history.reading() as connection:
-        of_map = {"in_map": known_map_id(connection, map_name)}
-        rows = connection.execute(_LAYERS, of_map).all()
-        past = connection.execute(_HARVESTS, of_map).all()
+        map_id = known_map_id(connection, map_name)
+        rows = connection.execute(select(layers).where(layers.c.map == map_id).order_by(layers.c.id)).all()
+        past = connection.execute(
+            select(harvests.c.day, harvests.c.ended, harvests.c.renderer, harvests.c.reason)
+            .where(harvests.c.map == map_id)
+            .order_by(harvests.c.day, harvests.c.id)
+        ).all()
+        its = harvest_layers.c
+        descriptions = (
+            select(its.layer, harvests.c.day, its.depth, its.description, its.rendered)
+            .join_from(harvests, harvest_layers, its.harvest == harvests.c.id)
+            .where(harvests.c.map == map_id)
+            .order_by(harvests.c.day, harvests.c.id)
+        )
         described: dict[int, list[Row[*tuple[Any, ...]]]] = {row.id: [] for row in rows}
-        for row in connection.execute(_DESCRIPTIONS, of_map).all():
+        for row in connection.execute(descriptions):
             described[row[0]].append(row)
         outlines = [
             LayerOutline(
-                id_,
-                name,
-                _first_days(connection, id_, max(row.depth for row in described[id_])),
-                _differing(name, factor, described[id_]),
-                described[id_][-1].day,
+                row.id,
+                row.name,
+                _first_days(connection, row.id, max(one.depth for one in described[row.id])),
+                _differing(row.name, row.factor, described[row.id]),
+                described[row.id][-1].day,
             )
-            for id_, name, factor in rows
-            if described[id_]
+            for row in rows
+            if described[row.id]
         ]
     newest = max((one.last_day for one in outlines), default=None)
     outlines.sort(key=lambda one: one.last_day != newest)
@@ -243,8 +221,10 @@ def map_outline(history: History, map_name: str) -> MapOutline:
 
 def _first_days(connection: Connection, layer: int, depth: int) -> dict[int, date]:
     """Returns the zooms of a layer that have versions, deepest first, each with its first day."""
+    first = select(func.min(changes.c.day)).where(changes.c.layer == layer)
+    # A query for each zoom goes to one place of an index.
     firsts = {
-        zoom: connection.execute(_FIRST_OF_ZOOM, {"in_layer": layer, "in_zoom": zoom}).scalar()
+        zoom: connection.execute(first.where(changes.c.zoom == zoom)).scalar()
         for zoom in range(0, -depth - 1, -1)
     }
     return {zoom: first for zoom, first in firsts.items() if first is not None}

@@ -86,14 +86,6 @@ def _reach_of(table: Table) -> Select[*tuple[Any, ...]]:
     return by_kind.group_by(versions.c.extension)
 
 
-_REACHES: Final = _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
-_REACHES_BETWEEN: Final = _reach_of(versions).where(
-    versions.c.day > bindparam("after"), versions.c.day <= bindparam("until")
-)
-_EVERY: Final = select(
-    versions.c.x, versions.c.y, versions.c.day, versions.c.sha1, versions.c.extension
-).where(versions.c.day <= bindparam("until"))
-_STORY: Final = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
 _PLACE: Final = (versions.c.zoom, versions.c.x, versions.c.y)
 RECORDED: Final = (
     select(maps.c.name, layers.c.name, *_PLACE, *VERSION)
@@ -138,13 +130,15 @@ def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | N
 
     Reads one version for each tile that was ever asked there, which takes 5 s for a million.
     """
-    return _reach(history, tiles, _REACHES, layer, area, until=day)
+    query = _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
+    return _reach(history, tiles, query, layer, area, until=day)
 
 
 def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
     """Returns extent and number of all versions of the area with an image and after < day <= until, or None
     if there are none. Reads all versions of the area."""
-    return _reach(history, versions, _REACHES_BETWEEN, layer, area, after=after, until=until)
+    query = _reach_of(versions).where(versions.c.day > after, versions.c.day <= until)
+    return _reach(history, versions, query, layer, area)
 
 
 def _reach(
@@ -177,15 +171,18 @@ def version_rows(
 
     A version without a sha1 says that the tile was gone. All rows are in memory, so choose a small area.
     """
+    columns = ("x", "y", "day", "sha1", "extension")
+    query = select(*(versions.c[name] for name in columns)).where(versions.c.day <= until)
     with history.reading() as connection:
-        return rows_in(connection, versions, _EVERY, layer, area, until=until)
+        return rows_in(connection, versions, query, layer, area)
 
 
 def story(history: History, layer: int, tile: Tile) -> list[Version]:
     """Returns all versions of a tile, oldest first. Reads nothing else."""
     place = its_tile(layer, tile.zoom, tile.x, tile.y)
+    query = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
     with history.reading() as connection:
-        return [version_of(*row) for row in connection.execute(_STORY, place)]
+        return [version_of(*row) for row in connection.execute(query, place)]
 
 
 def tile_versions(

@@ -6,42 +6,24 @@ ms. Harvests and layers are named by their ids.
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import func, select
 
 from tileharvest.history.areas import IN_SLICES, LARGEST
 from tileharvest.history.schema import MASKS, blocks, changes, harvest_layers, harvests
 from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
-from tileharvest.tiles.outcomes import THERE, Outcome
+from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.flat import EarlierBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
     from tileharvest.tiles.grid import Cell, TileRange
-
-ITS_LAYERS: Final = select(harvest_layers.c.layer).where(harvest_layers.c.harvest == bindparam("in_harvest"))
-"""The ids of the layers of the harvest `in_harvest`."""
-
-_ROWS: Final = select(blocks).where(blocks.c.layer == bindparam("in_layer"))
-_IN_ZOOM: Final = _ROWS.where(
-    blocks.c.zoom == bindparam("in_zoom"),
-    blocks.c.column.between(bindparam("first_column"), bindparam("last_column")),
-    blocks.c.row.between(bindparam("first_row"), bindparam("last_row")),
-)
-_OF_HARVEST: Final = _ROWS.where(blocks.c.harvest == bindparam("in_harvest"))
-_DAYS: Final = select(harvests.c.id, harvests.c.day).where(harvests.c.id != bindparam("in_harvest"))
-_DAYS_OF_CHANGE: Final = (
-    select(changes.c.x, changes.c.y, func.count())
-    .where(changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
-    .group_by(changes.c.x, changes.c.y)
-)
 
 
 class BlockResults:
@@ -117,10 +99,16 @@ def cells_of(zoom: int, column: int, row: int, mask: int) -> Iterator[Cell]:
         yield zoom, 2 * x + 1 << -zoom, -(2 * y + 1) << -zoom
 
 
+def layers_of(connection: Connection, harvest: int) -> Sequence[int]:
+    """Returns the ids of the harvest's layers."""
+    query = select(harvest_layers.c.layer).where(harvest_layers.c.harvest == harvest)
+    return connection.execute(query).scalars().all()
+
+
 def found_by(connection: Connection, harvest: int, layer: int) -> Iterator[BlockResults]:
     """Yields the blocks of a layer in which the harvest has results."""
-    its = {"in_layer": layer, "in_harvest": harvest}
-    for row in connection.execute(_OF_HARVEST, its, execution_options=IN_SLICES):
+    its = select(blocks).where(blocks.c.layer == layer, blocks.c.harvest == harvest)
+    for row in connection.execute(its, execution_options=IN_SLICES):
         yield BlockResults(row, harvest)
 
 
@@ -131,16 +119,15 @@ def found_in(
     areas' places there. Areas may overlap."""
     for zoom, ranges in groupby(sorted(set(areas), key=attrgetter("zoom")), key=attrgetter("zoom")):
         edges = [edges_of(one) for one in ranges]
-        place = {
-            "in_layer": layer,
-            "in_zoom": zoom,
-            "first_column": _first(min(left for left, _, _, _ in edges)),
-            "last_column": _first(max(right for _, right, _, _ in edges)),
-            "first_row": _first(min(top for _, _, top, _ in edges)),
-            "last_row": _first(max(bottom for _, _, _, bottom in edges)),
-        }
+        lefts, rights, tops, bottoms = zip(*edges, strict=True)
+        query = select(blocks).where(
+            blocks.c.layer == layer,
+            blocks.c.zoom == zoom,
+            blocks.c.column.between(_first(min(lefts)), _first(max(rights))),
+            blocks.c.row.between(_first(min(tops)), _first(max(bottoms))),
+        )
         # A caller that has enough stops here. The other rows are then released.
-        with connection.execute(_IN_ZOOM, place, execution_options=IN_SLICES) as rows:
+        with connection.execute(query, execution_options=IN_SLICES) as rows:
             for row in rows:
                 mask = 0
                 for one in edges:
@@ -156,9 +143,12 @@ def earlier_blocks(
 ) -> dict[tuple[int, int], EarlierBlock]:
     """Returns by column and row what harvests have found in the blocks of areas of one zoom. The areas are
     those of a layer that has no other zoom."""
-    its = {"in_layer": layer, "in_zoom": 0, "in_harvest": harvest}
-    days = {row.id: row.day for row in connection.execute(_DAYS, its)}
-    changed = {(x, y): count for x, y, count in connection.execute(_DAYS_OF_CHANGE, its)}
+    others = select(harvests.c.id, harvests.c.day).where(harvests.c.id != harvest)
+    days = {row.id: row.day for row in connection.execute(others)}
+    place = changes.c.x, changes.c.y
+    its = (changes.c.layer == layer, changes.c.zoom == 0)
+    days_of_change = select(*place, func.count()).where(*its).group_by(*place)
+    changed = {(x, y): count for x, y, count in connection.execute(days_of_change)}
     return {
         (one.column, one.row): EarlierBlock(
             days.get(one.harvest), one.reached & ~one.failing, one.present, changed.get(one.cover[1:], 0)
@@ -170,25 +160,6 @@ def earlier_blocks(
 def _first(number: int) -> int:
     """Returns the column of the block of a tile's column, or as far out as a database's integers reach."""
     return max(-LARGEST, min(number >> 3, LARGEST))
-
-
-def count_outcomes(connection: Connection, harvest: int) -> dict[tuple[int, Outcome], int]:
-    """Returns the number of tiles by layer and outcome, for outcomes that occurred, without skipped ones."""
-    counted: Counter[tuple[int, Outcome]] = Counter()
-    for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
-        for one in found_by(connection, harvest, layer):
-            for outcome in MASKS:
-                if mask := one.of(outcome):
-                    counted[layer, outcome] += mask.bit_count()
-    return dict(counted)
-
-
-def count_found(connection: Connection, harvest: int) -> dict[int, int]:
-    """Returns by layer how many tiles the harvest has found, without missing and failed ones."""
-    found: Counter[int] = Counter()
-    for (layer, outcome), count in count_outcomes(connection, harvest).items():
-        found[layer] += count if outcome in THERE else 0
-    return dict(found)
 
 
 def changed_by(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:

@@ -35,6 +35,7 @@ from sqlalchemy import (
     bindparam,
     func,
     text,
+    true,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 
@@ -181,6 +182,12 @@ maps: Final = Table(
     Column("name", Text, nullable=False),
     UniqueConstraint("name"),
 )
+
+
+def is_named(map_name: str | None) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row of `maps` has this name, or any if it is None."""
+    return true() if map_name is None else maps.c.name == map_name
+
 
 layers: Final = Table(
     "layers",

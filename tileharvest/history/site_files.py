@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sqlalchemy import Date, bindparam, delete, func, insert, select
+from sqlalchemy import delete, func, insert, select
 
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import harvests, maps, site_files
@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 1024 * 1024
 """The largest file that is kept. A larger one is fetched anew each time."""
-
-_OF_MAP: Final = site_files.c.map == bindparam("its_map")
-_LAST_DAY: Final = select(func.max(site_files.c.day)).where(_OF_MAP, site_files.c.day <= bindparam("until"))
-_FILES: Final = select(site_files).where(_OF_MAP, site_files.c.day == _LAST_DAY.scalar_subquery())
-_COPIED: Final = ("map", "url", "etag", "last_modified", "body")
-_COPY: Final = insert(site_files).from_select(
-    ["day", *_COPIED],
-    select(bindparam("to_day", type_=Date), *(site_files.c[name] for name in _COPIED)).where(
-        _OF_MAP, site_files.c.day == bindparam("from_day")
-    ),
-)
-_FORGET: Final = delete(site_files).where(_OF_MAP, site_files.c.day == bindparam("its_day"))
-_NEXT_HARVEST: Final = select(func.min(harvests.c.day)).where(
-    harvests.c.map == bindparam("its_map"), harvests.c.day > bindparam("its_day")
-)
 
 
 class SiteFile(NamedTuple):
@@ -58,7 +43,9 @@ def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteF
     """Returns by address the files that the map's last harvest up to that day has looked for."""
     with history.reading() as connection:
         map_id = connection.execute(select(maps.c.id).where(maps.c.name == map_name)).scalar()
-        rows = connection.execute(_FILES, {"its_map": map_id, "until": day}).all()
+        its = site_files.c.map == map_id
+        last = select(func.max(site_files.c.day)).where(its, site_files.c.day <= day).scalar_subquery()
+        rows = connection.execute(select(site_files).where(its, site_files.c.day == last)).all()
     return {
         row.url: SiteFile(Validator(row.etag, row.last_modified), zlib.decompress(row.body)) for row in rows
     }
@@ -86,16 +73,21 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
 
     The files of other days stay as they were. Files of more than `MOST_BYTES` are left out.
     """
-    its = {"its_map": own_map_id(connection, map_name), "its_day": day}
-    following = connection.execute(_NEXT_HARVEST, its).scalar()
+    map_id = own_map_id(connection, map_name)
+    its = site_files.c.map == map_id
+    later = select(func.min(harvests.c.day)).where(harvests.c.map == map_id, harvests.c.day > day)
+    following = connection.execute(later).scalar()
     if following is not None:
-        last = connection.execute(_LAST_DAY, {**its, "until": following}).scalar()
+        until = select(func.max(site_files.c.day)).where(its, site_files.c.day <= following)
+        last = connection.execute(until).scalar()
         if last != following:
             # The next harvest has noted nothing, because its files were those of the day before.
-            connection.execute(_COPY, {**its, "from_day": last, "to_day": following})
+            before = connection.execute(select(site_files).where(its, site_files.c.day == last)).mappings()
+            if copies := [{**row, "day": following} for row in before]:
+                connection.execute(insert(site_files), copies)
     rows = [
         {
-            "map": its["its_map"],
+            "map": map_id,
             "url": url,
             "day": day,
             "etag": file.validator.etag,
@@ -105,6 +97,6 @@ def write_site_files(connection: Connection, map_name: str, day: date, files: Ma
         for url, file in files.items()
         if file.is_worth_keeping
     ]
-    connection.execute(_FORGET, its)
+    connection.execute(delete(site_files).where(its, site_files.c.day == day))
     if rows:
         connection.execute(insert(site_files), rows)

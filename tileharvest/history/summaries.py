@@ -6,22 +6,19 @@ Each answer shows one state of the history.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, or_, select
 
-from tileharvest.history.areas import IN_SLICES
-from tileharvest.history.costs import COST_COLUMNS, Cost
+from tileharvest.history.costs import Cost
 from tileharvest.history.harvest_row import counts_of
 from tileharvest.history.outlines import known_map_id
 from tileharvest.history.schema import (
     FINISHED,
     IMPORTS,
     NOT_WALKED,
-    blocks,
-    changes,
     failures,
     harvest_counts,
     harvest_layers,
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
     from tileharvest.history.database import History
 
@@ -92,7 +89,7 @@ class HarvestSummary:
             "counts": counts_as_plain(self.counts),
             "walk": self.walk,
             "walk_reason": self.walk_reason,
-            **{name: getattr(self.cost, name) for name in COST_COLUMNS if name != "seconds"},
+            **{name: getattr(self.cost, name) for name in Cost._fields if name != "seconds"},
             "seconds_worked": round(self.cost.seconds, 3),
         }
 
@@ -107,6 +104,71 @@ _OF_ROW: Final = tuple(
     one.name for one in fields(HarvestSummary) if one.name not in {"cost", "depth", "counts"}
 )
 """The fields of a summary that have the name and the value of a column of `harvests`."""
+
+
+def _summaries(connection: Connection, *conditions: ColumnElement[bool]) -> list[HarvestSummary]:
+    """Returns the harvests for which the conditions hold, oldest first. For an unfinished one it reads all
+    blocks of its map."""
+    which = select(harvests.c.id).where(*conditions)
+    # Of one day's harvests the one with the smaller id was begun first.
+    rows = connection.execute(
+        select(harvests).where(*conditions).order_by(harvests.c.day, harvests.c.id)
+    ).all()
+    depths = _depths(connection, which)
+    counts: defaultdict[int, Counter[Outcome]] = defaultdict(Counter)
+    for row in connection.execute(select(harvest_counts).where(harvest_counts.c.harvest.in_(which))):
+        counts[row.harvest][Outcome(row.outcome)] += row.tiles
+    return [
+        HarvestSummary(
+            cost=Cost(*(getattr(row, name) for name in Cost._fields)),
+            depth=depths[row.id],
+            counts=counts_of(connection, row.id) if row.ended is None else dict(counts[row.id]),
+            **{name: getattr(row, name) for name in _OF_ROW},
+        )
+        for row in rows
+    ]
+
+
+def _depths(connection: Connection, which: Select[Any]) -> defaultdict[int, dict[str, int]]:
+    """Returns the depths of the layers of these harvests, by the harvest's id."""
+    found: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    query = (
+        select(harvest_layers.c.harvest, layers.c.name, harvest_layers.c.depth)
+        .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
+        .where(harvest_layers.c.harvest.in_(which))
+        .order_by(layers.c.id)
+    )
+    for harvest, name, depth in connection.execute(query):
+        found[harvest][name] = depth
+    return found
+
+
+def _of_map(map_name: str) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row of `harvests` is of the map."""
+    return harvests.c.map == select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
+
+
+def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
+    """Returns all harvests of the map, oldest first. Raises HistoryError for an unknown map."""
+    with history.reading() as connection:
+        return _summaries(connection, harvests.c.map == known_map_id(connection, map_name))
+
+
+def progress_of(history: History, map_name: str) -> HarvestSummary | None:
+    """Returns the map's unfinished harvest with its numbers so far. Returns None if there is none, or no such
+    map.
+
+    Reads all blocks of the map, so call it once a second at most.
+    """
+    with history.reading() as connection:
+        return next(iter(_summaries(connection, _of_map(map_name), harvests.c.ended.is_(None))), None)
+
+
+def is_unfinished(history: History, map_name: str) -> bool:
+    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
+    query = select(harvests.c.id).where(_of_map(map_name), harvests.c.ended.is_(None))
+    with history.reading() as connection:
+        return connection.execute(query).first() is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +190,51 @@ class MapSummary:
     """Bytes of the different images that the versions name. This map alone needs so much of the store."""
 
 
-WALKS: Final = ("full", "pruned", "repaired", "share", "git")
-"""The walks of harvests from which it follows what the next one costs."""
+_PRESENT: Final = (
+    select(layers.c.map, func.count(versions.c.sha1))
+    .join_from(layers, tiles, tiles.c.layer == layers.c.id)
+    .join(versions, versions.c.id == tiles.c.version)
+)
+_RECORDED: Final = select(layers.c.map, func.count()).join_from(
+    layers, versions, versions.c.layer == layers.c.id
+)
+_IMAGES: Final = (
+    select(layers.c.map, versions.c.sha1, versions.c.extension, versions.c.size)
+    .join_from(layers, versions, versions.c.layer == layers.c.id)
+    .where(versions.c.sha1.is_not(None))
+    .distinct()
+    .subquery()
+)
+_IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
+
+
+def map_summaries(history: History) -> list[MapSummary]:
+    """Returns all maps, ordered by name. Reads all versions."""
+    found = []
+    with history.reading() as connection:
+        # One query for all maps. For 10,000 maps, a query for each took 139 s on PostgreSQL instead of 36.
+        sums = [_by_map(connection, query) for query in (_PRESENT, _RECORDED, _IMAGE_BYTES)]
+        for id_, name in connection.execute(select(maps.c.id, maps.c.name).order_by(maps.c.name)).all():
+            # By day first, because a day may have been imported after those that follow it were recorded.
+            last = connection.execute(
+                select(harvests.c.id, harvests.c.day, harvests.c.reason)
+                .where(harvests.c.map == id_)
+                .order_by(harvests.c.day.desc(), harvests.c.id.desc())
+                .limit(1)
+            ).first()
+            day, reason, depths = None, None, dict[str, int]()
+            if last is not None:
+                day, reason = last.day, last.reason
+                depths = _depths(connection, select(last.id))[last.id]
+            found.append(MapSummary(name, day, reason, depths, *(of.get(id_, 0) for of in sums)))
+    return found
+
+
+def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
+    """Returns the query's sum for each map, by the map's id. Maps without rows are left out."""
+    rows = connection.execute(query.group_by(query.selected_columns[0]))
+    # A sum of whole numbers is a Decimal on PostgreSQL.
+    return {map_id: int(number) for map_id, number in rows}
 
 
 class Precedent(NamedTuple):
@@ -145,137 +250,25 @@ class Precedent(NamedTuple):
     """The last finished harvest whose walk was full."""
 
 
-_MAPS: Final = select(maps.c.id, maps.c.name).order_by(maps.c.name)
-_LAST: Final = (
-    # By day first, because a day may have been imported after those that follow it were recorded.
-    select(harvests.c.id, harvests.c.day, harvests.c.reason)
-    .where(harvests.c.map == bindparam("in_map"))
-    .order_by(harvests.c.day.desc(), harvests.c.id.desc())
-    .limit(1)
-)
-_DEPTHS: Final = (
-    select(layers.c.name, harvest_layers.c.depth)
-    .join_from(harvest_layers, layers, layers.c.id == harvest_layers.c.layer)
-    .where(harvest_layers.c.harvest == bindparam("in_harvest"))
-    .order_by(layers.c.id)
-)
-_PRESENT: Final = select(layers.c.map, blocks.c.present).join_from(
-    layers, blocks, blocks.c.layer == layers.c.id
-)
-_RECORDED: Final = select(layers.c.map, func.sum(changes.c.tiles)).join_from(
-    layers, changes, changes.c.layer == layers.c.id
-)
-"""The number of versions of each map. The counts of blocks have up to 64 times fewer rows than versions."""
-_IMAGES: Final = (
-    select(layers.c.map, versions.c.sha1, versions.c.extension, versions.c.size)
-    .join_from(layers, versions, versions.c.layer == layers.c.id)
-    .where(versions.c.sha1.is_not(None))
-    .distinct()
-    .subquery()
-)
-_HARVESTS: Final = (
-    select(harvests)
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .where(maps.c.name == bindparam("map_name"))
-)
-_OF_SEGMENT: Final = (
-    _HARVESTS.where(harvests.c.segment == bindparam("in_segment"))
-    .where(or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)))
-    .order_by(harvests.c.id.desc())
-    .limit(1)
-)
-_UNFINISHED: Final = _HARVESTS.where(harvests.c.ended.is_(None))
-_IMAGE_BYTES: Final = select(_IMAGES.c.map, func.sum(_IMAGES.c.size))
-
-
-def map_summaries(history: History) -> list[MapSummary]:
-    """Returns all maps, ordered by name. Reads all blocks and versions."""
-    found = []
-    with history.reading() as connection:
-        # One query for all maps. For 10,000 maps, a query for each took 139 s on PostgreSQL instead of 36.
-        recorded, image_bytes = (_by_map(connection, query) for query in (_RECORDED, _IMAGE_BYTES))
-        present: Counter[int] = Counter()
-        for map_id, mask in connection.execute(_PRESENT, execution_options=IN_SLICES):
-            present[map_id] += mask.bit_count()
-        for map_id, name in connection.execute(_MAPS).all():
-            last = connection.execute(_LAST, {"in_map": map_id}).first()
-            depths = {} if last is None else _depths(connection, last.id)
-            day, reason = (None, None) if last is None else (last.day, last.reason)
-            sums = present[map_id], recorded.get(map_id, 0), image_bytes.get(map_id, 0)
-            found.append(MapSummary(name, day, reason, depths, *sums))
-    return found
-
-
-def _depths(connection: Connection, harvest: int) -> dict[str, int]:
-    rows = connection.execute(_DEPTHS, {"in_harvest": harvest})
-    return {name: depth for name, depth in rows}  # noqa: C416
-
-
-def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
-    """Returns all harvests of the map, oldest first. Raises HistoryError for an unknown map."""
-    # Of one day's harvests the one with the smaller id was begun first.
-    query = _HARVESTS.order_by(harvests.c.day, harvests.c.id)
-    with history.reading() as connection:
-        known_map_id(connection, map_name)
-        rows = connection.execute(query, {"map_name": map_name}).all()
-        return [_harvest_summary(connection, row) for row in rows]
-
-
-def finished_at(history: History, map_name: str, segment: str) -> datetime | None:
-    """Returns the moment, in UTC, at which a harvest of that map and segment was finished, or None.
-
-    Also returns None if another harvest of the segment was begun since then and is unfinished.
-    """
-    with history.reading() as connection:
-        row = connection.execute(_OF_SEGMENT, {"map_name": map_name, "in_segment": segment}).one_or_none()
-        return None if row is None else row.ended
-
-
-def is_unfinished(history: History, map_name: str) -> bool:
-    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
-    with history.reading() as connection:
-        return connection.execute(_UNFINISHED, {"map_name": map_name}).first() is not None
-
-
-def progress_of(history: History, map_name: str) -> HarvestSummary | None:
-    """Returns the map's unfinished harvest with its numbers so far. Returns None if there is none, or no such
-    map.
-
-    Reads all blocks of the map, so call it once a second at most.
-    """
-    with history.reading() as connection:
-        row = connection.execute(_UNFINISHED, {"map_name": map_name}).one_or_none()
-        return None if row is None else _harvest_summary(connection, row)
-
-
 def precedent(history: History, map_name: str) -> Precedent | None:
     """Returns the last finished harvests of the map, or None if none was ever finished.
 
-    Reads all tiles of the map.
+    Reads all harvests and tiles of the map.
     """
-    last = _last_harvest(history, map_name, WALKS)
-    if last is None:
-        return None
-    of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     weight = (
         select(func.coalesce(func.sum(versions.c.size), 0))
-        .select_from(tiles.join(versions, versions.c.id == tiles.c.version))
-        .where(tiles.c.layer.in_(of_map))
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .join(layers, layers.c.id == tiles.c.layer)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(maps.c.name == map_name)
     )
     with history.reading() as connection:
-        # A sum of whole numbers is a Decimal on PostgreSQL.
+        finished = _summaries(connection, _of_map(map_name), is_finished(harvests, but=NOT_WALKED))
         present = int(connection.execute(weight).scalar_one())
-    pruned, full = (_last_harvest(history, map_name, (one,)) for one in ("pruned", "full"))
-    return Precedent(last, present, pruned, full)
-
-
-def _last_harvest(history: History, map_name: str, walks: Collection[str]) -> HarvestSummary | None:
-    """Returns the last finished harvest of a map with one of these walks, or None if there is none."""
-    of_kind = func.coalesce(harvests.c.walk, "full").in_(walks)
-    query = _HARVESTS.where(harvests.c.reason == FINISHED, of_kind).order_by(harvests.c.id.desc()).limit(1)
-    with history.reading() as connection:
-        row = connection.execute(query, {"map_name": map_name}).first()
-        return None if row is None else _harvest_summary(connection, row)
+    if not finished:
+        return None
+    walked = {one.walk or "full": one for one in finished}
+    return Precedent(finished[-1], present, walked.get("pruned"), walked.get("full"))
 
 
 class FailedTile(NamedTuple):
@@ -286,64 +279,39 @@ class FailedTile(NamedTuple):
     in_a_row: int
     """The number of harvests in a row that have asked for it, and in which it failed."""
     reason: str
-    harvest: int
-    """The id of the last of these harvests."""
     segment: str
-    """Its segment."""
+    """The segment of the last of these harvests."""
     day: date
     """Its day."""
 
 
 def failed_tiles(history: History, map_name: str) -> list[FailedTile]:
     """Returns the tiles that failed when they were last asked. The result is empty for an unknown map."""
+    place = (failures.c.zoom, failures.c.x, failures.c.y)
     query = (
         select(
             layers.c.name,
-            failures.c.zoom,
-            failures.c.x,
-            failures.c.y,
+            *place,
             failures.c.in_a_row,
             failures.c.reason,
-            harvests.c.id,
             harvests.c.segment,
             harvests.c.day,
         )
-        .join_from(layers, maps, maps.c.id == layers.c.map)
-        .join(failures, failures.c.layer == layers.c.id)
+        .join_from(failures, layers, layers.c.id == failures.c.layer)
         .join(harvests, harvests.c.id == failures.c.harvest)
-        .where(maps.c.name == map_name)
-        .order_by(layers.c.name, failures.c.zoom, failures.c.x, failures.c.y)
+        .where(_of_map(map_name))
+        .order_by(layers.c.name, *place)
     )
     with history.reading() as connection:
         rows = connection.execute(query).all()
     return [FailedTile(layer, Tile(zoom, x, y), *others) for layer, zoom, x, y, *others in rows]
 
 
-def forget_failures(history: History, map_name: str) -> int:
-    """Forgets which tiles of a map have failed, and returns how many there were."""
+def forget_failures(history: History, map_name: str) -> None:
+    """Forgets which tiles of a map have failed."""
     of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
     forgetting = delete(failures).where(failures.c.layer.in_(of_map))
-    return history.write(lambda connection: connection.execute(forgetting).rowcount)
-
-
-def _by_map(connection: Connection, query: Select[Any]) -> Mapping[int, int]:
-    """Returns the query's sum for each map, by the map's id. Maps without rows are left out."""
-    # A sum of whole numbers is a Decimal on PostgreSQL.
-    return {
-        map_id: int(number)
-        for map_id, number in connection.execute(query.group_by(query.selected_columns[0]))
-    }
-
-
-def _harvest_summary(connection: Connection, row: Row[*tuple[Any, ...]]) -> HarvestSummary:
-    """Returns the summary of a row of `harvests`. For an unfinished harvest it reads all blocks of the
-    map."""
-    return HarvestSummary(
-        cost=Cost(*(getattr(row, name) for name in COST_COLUMNS)),
-        depth=_depths(connection, row.id),
-        counts=counts_of(connection, row.id),
-        **{name: getattr(row, name) for name in _OF_ROW},
-    )
+    history.write(lambda connection: connection.execute(forgetting))
 
 
 VISITS: Final = 20
@@ -371,7 +339,18 @@ _EVER_FINISHED: Final = (
     .where(maps.c.name == bindparam("map_name"), is_finished(harvests, but=IMPORTS))
     .limit(1)
 )
-_LAST_OF_SEGMENT: Final = _OF_SEGMENT.where(harvests.c.day >= bindparam("since"))
+_LAST_OF_SEGMENT: Final = (
+    select(harvests.c.ended)
+    .join_from(harvests, maps, maps.c.id == harvests.c.map)
+    .where(
+        maps.c.name == bindparam("map_name"),
+        harvests.c.segment == bindparam("in_segment"),
+        harvests.c.day >= bindparam("since"),
+        or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)),
+    )
+    .order_by(harvests.c.id.desc())
+    .limit(1)
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Trust: which of what the walk remembers vouches for the tiles below it, and what a harvest has skipped.
+"""Trust: what the walk remembers of tiles, which of that vouches for the tiles below, what a harvest has
+skipped, and the proofs of layers.
 
 A tile in `validators` is whole if everything below it was asked without a failure, or lies below another
 whole tile that had not changed. Only `decide_trust`, at the end of a harvest, makes tiles whole. It also
@@ -12,29 +13,41 @@ that rests on a change index also skips everything outside of the ground of the 
 
 from __future__ import annotations
 
+import zlib
+from collections import Counter
+from dataclasses import asdict, fields
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from sqlalchemy import and_, bindparam, func, or_, select, update
+import msgspec
+from sqlalchemy import BigInteger, and_, bindparam, func, or_, select, type_coerce, update
 
-from tileharvest.history.areas import IN_SLICES
+from tileharvest.history.areas import IN_SLICES, rows_in
 from tileharvest.history.change_indexes import IS_TRUSTED, ground_of
-from tileharvest.history.remembered import pack, unpack
-from tileharvest.history.results import ITS_LAYERS, BlockResults, cells_of, found_by, found_in
+from tileharvest.history.results import BlockResults, cells_of, found_by, found_in, layers_of
 from tileharvest.history.schema import (
+    BLOCK,
     FINISHED,
+    GIT_WALK,
     MASKS,
     blocks,
     harvests,
     insert_into,
     is_block,
+    is_named,
     layers,
-    proofs,
+    maps,
+    replace_into,
+    tiles,
     validators,
+    versions,
 )
-from tileharvest.tiles.block import bit_of, bits_of
+from tileharvest.history.schema import proofs as kept_proofs
+from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of
 from tileharvest.tiles.grid import Tile, ancestors, covered_by
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import CHANGED, Outcome
+from tileharvest.tiles.versions import Validator
+from tileharvest.walk.proof import Proof, prove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -42,27 +55,95 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
+    from tileharvest.history.blocks import FoundBlock
     from tileharvest.history.schema import Row
     from tileharvest.tiles.grid import Cell, TileRange
 
     Spared = Callable[[BlockResults, int], int]
 
+    from tileharvest.history.database import History
+    from tileharvest.walk.proof import DatedTile
+
+Validators: TypeAlias = dict[int, tuple[str | None, str | None]]
+"""By the bits of their tiles: ETag and Last-Modified, as the server wrote them."""
+
+_QUICKLY: Final = 1
+"""zlib's level. A block's validators are 3 KB, of which a third is left."""
+_READER: Final = msgspec.msgpack.Decoder(Validators)
+_ABSENT: Final = Validator()
+
+_ROW: Final = select(validators).where(is_block(validators))
+_WRITE: Final = replace_into(validators, *BLOCK)
+_LOSE_TRUST: Final = update(validators).where(is_block(validators)).values(whole=bindparam("still_whole"))
+
+
+def pack(found: Validators) -> bytes:
+    """Returns validators as `validators.packed` has them."""
+    return zlib.compress(msgspec.msgpack.encode(dict(sorted(found.items()))), _QUICKLY)
+
+
+def unpack(packed: bytes) -> Validators:
+    """Returns what was packed. Raises ValueError for anything else."""
+    try:
+        return _READER.decode(zlib.decompress(packed))
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(f"the validators of a block cannot be read: {error}") from error
+
+
+def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) -> tuple[int, int]:
+    """Writes what the walk is to remember of a block.
+
+    Returns the tiles that are remembered, if the block skips anything, and those of which something else is
+    found than that nothing below them is to be asked.
+    """
+    changed = 0
+    for outcome in CHANGED:
+        changed |= found.outcomes.get(outcome, 0)
+    failed = found.outcomes.get(Outcome.FAILED, 0)
+    seen = {
+        bit: (one.etag, one.last_modified)
+        for bit, one in found.seen.items()
+        if one != _ABSENT and not failed >> bit & 1
+    }
+    there = mask_of(seen)
+    missing = (mask_of(found.seen) & ~there | found.outcomes.get(Outcome.GONE, 0)) & ~failed
+    # Tiles that have changed, by an answer that is not remembered. If the site put the old file back, the old
+    # validators of the tile and of the tiles above it would say that nothing has changed.
+    unseen = (found.doubts | changed & ~(there | missing)) & ~failed
+    told = there | missing | unseen | failed
+    if not told | found.skips:
+        return 0, 0
+    row = connection.execute(_ROW, its).mappings().first()
+    if row is None and not there:
+        return 0, told
+    old = {"there": 0, "missing": 0, "whole": 0, "seen": 0} if row is None else row
+    # Most places of a map are empty. They are remembered only if there was something.
+    missing &= old["there"]
+    whole = old["whole"] & ~told
+    if there | missing:
+        kept = {} if row is None else unpack(row["packed"])
+        for bit in bits_of(missing):
+            del kept[bit]
+        is_same = row is not None and row["harvest"] == harvest
+        values = {
+            **{name: its[f"its_{name}"] for name in BLOCK},
+            "harvest": harvest,
+            "seen": (old["seen"] if is_same else 0) | there | missing,
+            "there": old["there"] & ~missing | there,
+            "missing": old["missing"] & ~there | missing,
+            "whole": whole,
+            "packed": pack(kept | seen),
+        }
+        connection.execute(_WRITE, values)
+        return values["there"], told
+    if whole != old["whole"]:
+        connection.execute(_LOSE_TRUST, {**its, "still_whole": whole})
+    return old["there"], told
+
+
 _Place = tuple[int, int, int]
 """Zoom, column and row of a block."""
 
-_FACTOR: Final = select(layers.c.factor).where(layers.c.id == bindparam("in_layer"))
-_TOPS: Final = select(blocks.c.zoom, blocks.c.column, blocks.c.row, blocks.c.skips).where(
-    blocks.c.layer == bindparam("in_layer"), blocks.c.harvest == bindparam("in_harvest"), blocks.c.skips != 0
-)
-IS_FULL: Final = and_(harvests.c.reason == FINISHED, func.coalesce(harvests.c.walk, "full") == "full")
-"""Whether a harvest finished and walked in full. Harvests of old releases, which note no walk, did."""
-_THE_HARVEST: Final = select(IS_FULL).where(harvests.c.id == bindparam("in_harvest"))
-_REMEMBERED: Final = select(
-    *(
-        validators.c[name]
-        for name in ("zoom", "column", "row", "seen", "there", "missing", "whole", "harvest")
-    )
-).where(validators.c.layer == bindparam("in_layer"))
 _PACKED: Final = select(validators.c.packed).where(is_block(validators))
 _UPDATE: Final = update(validators).where(is_block(validators))
 _SET_WHOLE: Final = _UPDATE.values(whole=bindparam("now_whole"))
@@ -70,30 +151,30 @@ _FORGET: Final = _UPDATE.values(there=bindparam("now_there"), missing=0, packed=
 _NOTHING_FOUND: Final = {"harvest": None, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
 
 
-def decide_trust(connection: Connection, harvest: int, *, is_complete: bool) -> None:
+def decide_trust(connection: Connection, harvest: int, *, is_complete: bool, is_full: bool) -> None:
     """Makes the tiles whole that a complete harvest has seen, without failed tiles and all above them.
 
     Call it at the end of a harvest, after its last result. A harvest that is not complete makes no tile
-    whole. After one that walked in full, results of earlier harvests are forgotten: they are of zones or
-    zooms that the map does not keep any more. Reads all validators of the map.
+    whole. After one that walked in full (`is_full`), results of earlier harvests are forgotten: they are of
+    zones or zooms that the map does not keep any more. Reads all validators of the map.
     """
-    for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
+    for layer in layers_of(connection, harvest):
         _decide_layer(connection, harvest, layer, is_complete=is_complete)
-        if is_complete and connection.execute(_THE_HARVEST, {"in_harvest": harvest}).scalar_one():
+        if is_full:
             in_layer = update(blocks).where(blocks.c.layer == layer)
             connection.execute(in_layer.where(blocks.c.reached != 0).values(reached=0))
             connection.execute(in_layer.where(blocks.c.harvest != harvest).values(_NOTHING_FOUND))
 
 
 def _decide_layer(connection: Connection, harvest: int, layer: int, *, is_complete: bool) -> None:
-    its = {"in_harvest": harvest, "in_layer": layer}
-    rows = connection.execute(_REMEMBERED, its, execution_options=IN_SLICES).all()
+    # Without what is packed, of which there may be many megabytes.
+    columns = [column for column in validators.c if column.name != "packed"]
+    rows = connection.execute(select(*columns).where(validators.c.layer == layer)).all()
     before = {(row.zoom, row.column, row.row): row.whole for row in rows}
     there = {(row.zoom, row.column, row.row): row.there for row in rows}
     missing = {(row.zoom, row.column, row.row): row.missing for row in rows}
     seen = {(row.zoom, row.column, row.row): row.seen for row in rows if row.harvest == harvest}
-    is_trusted = connection.execute(select(IS_TRUSTED), its).scalar_one()
-    whole = dict(before) if is_trusted else dict.fromkeys(before, 0)
+    whole = dict(before) if _is_trusted(connection, harvest, layer) else dict.fromkeys(before, 0)
     factor = factor_of(connection, layer)
     failed: list[Cell] = []
     unseen: list[Cell] = []
@@ -177,10 +258,10 @@ def distrust(connection: Connection, harvest: int, day: date, layer: int, reason
     connection.execute(pruned.values(walk="repaired"))
     withdrawal = {"harvest": harvest, "withdrawn": reason, "withdrawn_day": day}
     unproved = {"layer": layer, "day": day, "pairs": 0, "broken": 0, "undated": 0, "span": 0.0}
-    new = insert_into(proofs).values({**unproved, **withdrawal})
-    is_news = or_(proofs.c.harvest != harvest, proofs.c.withdrawn.is_(None))
+    new = insert_into(kept_proofs).values({**unproved, **withdrawal})
+    is_news = or_(kept_proofs.c.harvest != harvest, kept_proofs.c.withdrawn.is_(None))
     connection.execute(
-        new.on_conflict_do_update(index_elements=[proofs.c.layer], set_=withdrawal, where=is_news)
+        new.on_conflict_do_update(index_elements=[kept_proofs.c.layer], set_=withdrawal, where=is_news)
     )
     return sorted(Tile(*cell) for cell in _skipping(connection, harvest, layer))
 
@@ -191,21 +272,19 @@ def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
 
     Reads all blocks of the layer.
     """
-    its = {"in_harvest": harvest, "in_layer": layer}
-    is_trusted = connection.execute(select(IS_TRUSTED), its).scalar_one()
-    return list(_skipping(connection, harvest, layer)) if is_trusted else []
+    return list(_skipping(connection, harvest, layer)) if _is_trusted(connection, harvest, layer) else []
 
 
-def walked_in_full(connection: Connection, harvest: int, layer: int) -> bool:
-    """Returns whether the harvest has skipped nothing in the layer, and has withdrawn no trust."""
+def _is_trusted(connection: Connection, harvest: int, layer: int) -> bool:
+    """Returns whether the harvest has not withdrawn trust in the layer."""
     its = {"in_harvest": harvest, "in_layer": layer}
-    is_trusted = connection.execute(select(IS_TRUSTED), its).scalar_one()
-    return bool(is_trusted) and spared_by(connection, harvest, layer) is None
+    return bool(connection.execute(select(IS_TRUSTED), its).scalar_one())
 
 
 def _skipping(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:
-    for row in connection.execute(_TOPS, {"in_harvest": harvest, "in_layer": layer}):
-        yield from cells_of(*row)
+    its = (blocks.c.layer == layer, blocks.c.harvest == harvest, blocks.c.skips != 0)
+    for row in connection.execute(select(blocks).where(*its)):
+        yield from cells_of(row.zoom, row.column, row.row, row.skips)
 
 
 def spared_by(connection: Connection, harvest: int, layer: int) -> Spared | None:
@@ -255,22 +334,28 @@ def skipped_in(
                 yield one, skipped
 
 
-def count_skipped(connection: Connection, harvest: int) -> dict[int, int]:
-    """Returns by layer how many present tiles were skipped and have no result. Layers with 0 are left out."""
-    counted = {}
-    for layer in connection.execute(ITS_LAYERS, {"in_harvest": harvest}).scalars().all():
+def count_outcomes(connection: Connection, harvest: int) -> dict[tuple[int, Outcome], int]:
+    """Returns the number of tiles by layer and outcome, for outcomes that occurred. Skipped are the present
+    tiles that the harvest skips and that have no result. Reads all blocks of the map."""
+    counted: Counter[tuple[int, Outcome]] = Counter()
+    for layer in layers_of(connection, harvest):
         spared = spared_by(connection, harvest, layer)
-        if spared is not None:
-            query = select(blocks).where(blocks.c.layer == layer)
-            rows = connection.execute(query, execution_options=IN_SLICES)
-            of_harvest = (BlockResults(row, harvest) for row in rows)
-            counted[layer] = sum(spared(one, one.unasked & one.reached).bit_count() for one in of_harvest)
-    return {layer: count for layer, count in counted.items() if count}
+        rows = select(blocks).where(blocks.c.layer == layer)
+        if spared is None:
+            rows = rows.where(blocks.c.harvest == harvest)
+        for row in connection.execute(rows, execution_options=IN_SLICES):
+            one = BlockResults(row, harvest)
+            for outcome in MASKS:
+                counted[layer, outcome] += one.of(outcome).bit_count()
+            if spared is not None:
+                skipped = spared(one, one.unasked & one.reached)
+                counted[layer, Outcome.SKIPPED] += skipped.bit_count()
+    return {place: number for place, number in counted.items() if number}
 
 
 def factor_of(connection: Connection, layer: int) -> int:
     """Returns how many tiles of the next deeper zoom lie along a tile's edge."""
-    return int(connection.execute(_FACTOR, {"in_layer": layer}).scalar_one())
+    return int(connection.execute(select(layers.c.factor).where(layers.c.id == layer)).scalar_one())
 
 
 def _mask(cells: Iterable[Cell]) -> int:
@@ -279,3 +364,123 @@ def _mask(cells: Iterable[Cell]) -> int:
     for cell in cells:
         mask |= 1 << bit_of(Tile(*cell))
     return mask
+
+
+def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, Proof]]:
+    """Returns the last proof of each layer, by map and layer: of all maps, or of the named one.
+
+    Layers come in the order in which they were first harvested. A map without proofs is left out.
+    """
+    query = (
+        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
+        .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
+        .join(maps, maps.c.id == layers.c.map)
+        .where(is_named(map_name))
+        .order_by(layers.c.id)
+    )
+    found: dict[str, dict[str, Proof]] = {}
+    with history.reading() as connection:
+        for row in connection.execute(query):
+            proof = Proof(*(getattr(row, part.name) for part in fields(Proof)))
+            found.setdefault(row.map_name, {})[row.name] = proof
+    return found
+
+
+def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[date, frozenset[str | None]]]:
+    """Returns by map the day of its last finished harvest that walked in full: of all maps, or of the named
+    one.
+
+    With the day come the zones and zooms that this harvest and all later ones have kept, finished or not, in
+    the form of `HarvestRecord.note_walk`. If the map keeps others now, the day is of no use: tiles that it
+    did not keep were not asked, so an unchanged tile says nothing of what lies below it.
+
+    A map without such a harvest is left out. One query, which reads an index of all harvests of these maps.
+    """
+    is_full = func.coalesce(harvests.c.walk, "full") == "full"
+    last = (
+        select(harvests.c.map, func.max(harvests.c.id).label("id"))
+        .join_from(harvests, maps, maps.c.id == harvests.c.map)
+        .where(harvests.c.reason == FINISHED, is_full, is_named(map_name))
+        .group_by(harvests.c.map)
+        .subquery()
+    )
+    # A harvest without a noted walk has asked nothing yet.
+    has_asked = or_(harvests.c.id == last.c.id, harvests.c.walk.is_not(None))
+    query = (
+        select(maps.c.name, harvests.c.day, harvests.c.kept)
+        .join_from(last, harvests, (harvests.c.map == last.c.map) & (harvests.c.id >= last.c.id))
+        .join(maps, maps.c.id == last.c.map)
+        .where(has_asked)
+        .order_by(harvests.c.id)
+    )
+    found: dict[str, tuple[date, frozenset[str | None]]] = {}
+    with history.reading() as connection:
+        for name, day, kept in connection.execute(query):
+            first_day, before = found.get(name, (day, frozenset()))
+            found[name] = first_day, before | {kept}
+    return found
+
+
+def prove_layers(connection: Connection, harvest: int, day: date, walk: str | None) -> None:
+    """Writes a new proof for each layer in which this harvest of that day and walk has skipped nothing.
+
+    Call it after `trust.decide_trust`. A harvest that has withdrawn a proof gives no new one, so that what it
+    has found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
+    """
+    if walk == GIT_WALK:
+        return
+    for layer in layers_of(connection, harvest):
+        is_trusted = _is_trusted(connection, harvest, layer)
+        if not is_trusted or spared_by(connection, harvest, layer) is not None:
+            continue
+        proof = prove(_times(connection, harvest, layer), day, factor_of(connection, layer))
+        new = replace_into(kept_proofs, "layer")
+        connection.execute(new, {"layer": layer, "harvest": harvest, **asdict(proof)})
+
+
+def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTile]:
+    """Yields the present tiles for which this harvest has an answer, each with its time; coarse zooms first.
+
+    Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
+    remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
+    again after a kill, because `walk.walk.remember` leaves out late answers. Such a state was seen by
+    another harvest and is not whole, and the tile has changed since.
+    """
+    found_and_remembered = (
+        select(
+            blocks,
+            validators.c.harvest.label("seen_by"),
+            # Null if nothing is remembered, which no mask is.
+            *(type_coerce(validators.c[name], BigInteger).label(name) for name in ("seen", "whole")),
+            validators.c.packed,
+        )
+        .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
+        .where(blocks.c.layer == layer)
+        .order_by(blocks.c.zoom)
+    )
+    modified = (
+        select(tiles.c.x, tiles.c.y, versions.c.last_modified)
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(versions.c.sha1.is_not(None))
+    )
+    for row in connection.execute(found_and_remembered, execution_options=IN_SLICES):
+        one = BlockResults(row, harvest)
+        seen = whole = 0
+        remembered: Validators = {}
+        if row.packed is not None:
+            seen, whole = row.seen if row.seen_by == harvest else 0, row.whole
+            remembered = unpack(row.packed)
+        present = one.present & one.asked & ~one.of(Outcome.FAILED)
+        fetched = one.changed | one.of(Outcome.NOT_MODIFIED)
+        there = mask_of(remembered) & ~(fetched & ~whole & ~seen)
+        # A remembered tile without a version is of a zoom that is not kept.
+        dated = there & (present | whole & ~one.asked & ~one.present)
+        left, top = one.column * SIDE, one.row * SIDE
+        for bit in bits_of(dated):
+            yield one.zoom, left + bit % SIDE, top + bit // SIDE, remembered[bit][1]
+        if undated := present & ~there:
+            area = Block("", one.zoom, one.column, one.row).area
+            for x, y, date_of in rows_in(connection, tiles, modified, layer, area):
+                tile = Tile(one.zoom, x, y)
+                if undated >> bit_of(tile) & 1:
+                    yield tile.zoom, tile.column, tile.row, date_of

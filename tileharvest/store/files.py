@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
 import sys
 import time
 from contextlib import contextmanager, suppress
@@ -40,6 +41,9 @@ _SYNCED_WHOLE: Final = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x
 """The file systems on which `syncfs` promises as much as `fsync`, by their numbers in Linux's magic.h: ext,
 XFS, Btrfs, F2FS, tmpfs. On others it does not; a FUSE program does not even learn of it."""
 
+_REPORTS_ERRORS: Final = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (5, 8)
+"""Whether `syncfs` raises for what could not be written. Before Linux 5.8 it did not."""
+
 _STATFS_BYTES: Final = 256
 """More bytes than Linux's `struct statfs` has. Its first number names the file system."""
 
@@ -61,6 +65,8 @@ class FileStore:
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         for image, body in images.items():
             expect_bytes_of(image, body)
+        if not images:
+            return set()
         with _store_errors(self._root):
             places = {image: self._path(image.file_name) for image in images}
             new = {image for image, place in places.items() if _size(place) != image.size}
@@ -68,8 +74,9 @@ class FileStore:
             folders = {os.path.dirname(place) for place in places.values()}
             for folder in folders:
                 self._create_folder(folder)
-            self._write({places[image]: images[image] for image in new})
-            sync(folders)
+            with _opened(self._root) as descriptor:
+                self._write({places[image]: images[image] for image in new}, descriptor)
+                sync(folders, descriptor)
         return new
 
     def named(self, name: str) -> bytes:
@@ -115,7 +122,7 @@ class FileStore:
         for created in missing:
             _sync(str(created.parent))
 
-    def _write(self, bodies: Mapping[str, bytes]) -> None:
+    def _write(self, bodies: Mapping[str, bytes], descriptor: int) -> None:
         """Writes the files. Each has a temporary name until all of them are on the disk."""
         unnamed: dict[str, str] = {}
         try:
@@ -126,7 +133,7 @@ class FileStore:
                 # With a buffer: without one, `write` may take only a part of the bytes and raises nothing.
                 with open(temporary, "xb") as file:
                     file.write(body)
-            sync(unnamed)
+            sync(unnamed, descriptor)
             for temporary, place in list(unnamed.items()):
                 os.replace(temporary, place)
                 del unnamed[temporary]
@@ -137,16 +144,24 @@ class FileStore:
             raise
 
 
-def sync(places: Collection[str]) -> None:
-    """Makes these files or folders durable, which are all on one file system."""
-    if len(places) >= _FEW and sys.platform == "linux":
-        descriptor = os.open(next(iter(places)), os.O_RDONLY)
-        try:
-            if _is_synced_whole(descriptor):
-                _sync_file_system(descriptor)
-                return
-        finally:
-            os.close(descriptor)
+@contextmanager
+def _opened(place: Path | str) -> Iterator[int]:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def sync(places: Collection[str], descriptor: int) -> None:
+    """Makes these files or folders durable.
+
+    The descriptor is of anything on their file system, and was opened before they were written: `syncfs`
+    raises for what could not be written since then.
+    """
+    if len(places) >= _FEW and _is_synced_whole(descriptor):
+        _sync_file_system(descriptor)
+        return
     for place in places:
         _sync(place)
 
@@ -160,6 +175,8 @@ def _sync_file_system(descriptor: int) -> None:
 def _is_synced_whole(descriptor: int) -> bool:
     """Returns whether a sync of the whole file system of this open file promises as much as one of the
     file."""
+    if sys.platform != "linux" or not _REPORTS_ERRORS:
+        return False
     state = ctypes.create_string_buffer(_STATFS_BYTES)
     is_known = _C_LIBRARY.fstatfs(descriptor, state) == 0
     return is_known and ctypes.c_long.from_buffer(state).value & 0xFFFFFFFF in _SYNCED_WHOLE
@@ -184,11 +201,8 @@ def _read(file: str) -> bytes:
 
 def _sync(place: str) -> None:
     """Makes a file's bytes, or a folder's names, durable."""
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
+    with _opened(place) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager
@@ -196,15 +210,13 @@ def _store_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreError(_line(error, root)) from error
-
-
-def _line(error: OSError, root: Path) -> str:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return (
-            f"disk full: the store {root} took no image; nothing recorded was lost; free space and run again"
+        line = (
+            f"the store {root} cannot be written or read ({error.strerror}); nothing recorded was lost;"
+            " make the folder and what is in it writable and run again"
         )
-    return (
-        f"the store {root} cannot be written or read ({error.strerror}); nothing recorded was lost;"
-        " make the folder and what is in it writable and run again"
-    )
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            line = (
+                f"disk full: the store {root} took no image; nothing recorded was lost; free space and run"
+                " again"
+            )
+        raise StoreError(line) from error

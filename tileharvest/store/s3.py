@@ -7,7 +7,6 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from threading import Event
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -43,8 +42,14 @@ _CACHE_CONTROL: Final = "max-age=31536000, immutable"
 """An object of this name never changes. A year is the longest time that caches take seriously."""
 
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-_KEY: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-_SENT: Final = (*_KEY, "AWS_SESSION_TOKEN", "AWS_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION")
+_SENT: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_TOKEN",
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+)
 """The variables that become parts of requests. obstore panics at some characters that cannot be sent."""
 
 CONNECTING: Final = timedelta(seconds=5)
@@ -115,21 +120,14 @@ class S3Store:
         self._objects = _connected(bucket, request, retries)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
-        has_failed = Event()
-
-        def put_unless_failed(image: Image, body: bytes) -> bool:
-            # If the service is away, each image would be tried for as long as the first one.
-            if has_failed.is_set():
-                return False
-            try:
-                return self._put(image, body)
-            except BaseException:
-                has_failed.set()
-                raise
-
         with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
-            news = list(threads.map(put_unless_failed, images.keys(), images.values()))
-        return {image for image, is_new in zip(images, news, strict=True) if is_new}
+            putting = {image: threads.submit(self._put, image, body) for image, body in images.items()}
+            try:
+                return {image for image, is_new in putting.items() if is_new.result()}
+            except BaseException:
+                # If the service is away, each image would be tried for as long as the first one.
+                threads.shutdown(cancel_futures=True)
+                raise
 
     def _put(self, image: Image, body: bytes) -> bool:
         """Keeps the bytes of one image. Returns whether they were not there before."""
@@ -240,8 +238,6 @@ def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore
             raise ConfigurationError(
                 f"{name} holds a blank, a line's end or another sign that cannot be sent: write it again"
             )
-    if sum(name in os.environ for name in _KEY) == 1:
-        raise ConfigurationError(f"only one of {' and '.join(_KEY)} is set: set both, or none")
     # The service compares the checksum with the bytes that arrived, and keeps it.
     config: S3Config = {} if "AWS_CHECKSUM_ALGORITHM" in os.environ else {"checksum_algorithm": "SHA256"}
     # Given any options, obstore does not read `allow_http` itself.
@@ -251,7 +247,8 @@ def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore
     with suppress(BaseError, ValueError):
         return obstore.store.S3Store(bucket, config=config, client_options=options, retry_config=retries)
     raise ConfigurationError(
-        "an AWS_... variable in the environment has a value that cannot be; correct or unset it"
+        "an AWS_... variable in the environment has a value that cannot be, or its other half is missing;"
+        " correct or unset it"
     )
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from xml.etree import ElementTree as ET
 
 from tileharvest.errors import ConfigurationError
-from tileharvest.history.events import certainty, events
+from tileharvest.history.changes import certainty, events
 from tileharvest.maps.permalink import permalink, written
 from tileharvest.renderers.xyz import page_place
 from tileharvest.tiles.ground import Ground
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from tileharvest.history.events import Certainty
+    from tileharvest.history.changes import Certainty
     from tileharvest.history.outlines import LayerOutline, MapOutline
     from tileharvest.tiles.events import Event
     from tileharvest.tiles.layers import Layer

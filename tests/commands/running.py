@@ -18,7 +18,7 @@ _WORDS: Final = (
     " queue rate restore resume stop version workers"
 )
 WITHOUT_CRAWLER: Final = frozenset(_WORDS.split())
-_FROM_ENVIRONMENT: Final = (
+_FROM_ENVIRONMENT: Final = [
     "TILEHARVEST_MAPS",
     "TILEHARVEST_DATA",
     "DATABASE_URL",
@@ -26,7 +26,7 @@ _FROM_ENVIRONMENT: Final = (
     "REDIS_URL",
     "REDIS_HOST",
     "REDIS_PORT",
-)
+]
 """What `tileharvest/settings.py` has read when it was loaded."""
 
 
@@ -37,11 +37,7 @@ def run_here(program: str, words: tuple[str, ...], environment: Mapping[str, str
     for name in _FROM_ENVIRONMENT:
         settings.set(name, environment.get(name, ""), priority="project")
     out, err, status = io.StringIO(), io.StringIO(), 0
-    with (
-        patch.object(sys, "argv", [program, *words]),
-        redirect_stdout(out),
-        redirect_stderr(err),
-    ):
+    with patch.object(sys, "argv", [program, *words]), redirect_stdout(out), redirect_stderr(err):
         try:
             run([program, *words], settings)
         except SystemExit as ended:

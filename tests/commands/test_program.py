@@ -42,12 +42,9 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["add", "a", "http://h/", "--size", "4x4"], "--size needs --around LINK"),
         (["add", "a", "http://h/", "--contact", "me"], "'me' is neither a mail address"),
         (["add", "a", "map.example.net"], "key 'url': "),
-        (["harvest", "a", "--segmet", "run"], "option --segmet is not known; did you mean '--segment'?"),
         (["history", "a", "0_0_0"], "x and y are odd at zoom 0"),
         (["areas", "a", "--layer", "day"], "--layer is for an area that is added"),
         (["add", "small", "http://h/"], "has a map 'small' already"),
-        (["plan", "smal"], "has no map 'smal'; did you mean 'small'?"),
-        (["harvest", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["harvest", "small", "--jsn"], "option --jsn is not known; did you mean '--json'?"),
         (["harvest", "small", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
         (["harvest", "small", "-a", "map=other"], "write tileharvest harvest other"),
@@ -72,7 +69,6 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
             "nothing can be imported from 'foldr'; did you mean 'folder'",
         ),
         (["import", "folder", "backup", "small"], "which day's state does the folder have? add --day"),
-        (["import", "folder", "backup", "small", "--day", "soon"], "soon is not a day: write it as 2"),
         (["import", "folder", "backup", "small", "--day", "9999-01-01"], "has not begun: today is"),
         (["import", "git", "repo", "small", "--day", "2024-05-01"], "--day is for tileharvest import folder"),
         (["import", "git", "/nowhere", "small"], "/nowhere is neither a folder nor an address such as"),
@@ -81,7 +77,6 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["push", "smal", "0_1_1"], "has no map 'smal'; did you mean 'small'?"),
         (["failures", "small", "--retry", "--clear"], "leave one of them out"),
         (["rate", "small", "fast"], "or default for its own"),
-        (["history", "small", "0_2_1"], "both must be odd multiples of 1"),
         (["workers"], "no Redis is named: set REDIS_URL"),
         (["check-store", "--clean", "small"], "leave the name out; nothing was done"),
     ],
@@ -100,17 +95,7 @@ def test_what_cannot_be_is_one_line_before_anything_is_touched(
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("[small\n", "is not valid TOML"),
-        (
-            '[small]\nurl = "http://h/"\nconcurency = 2\n',
-            "map 'small': key 'concurency' is not known",
-        ),
-        ("[small]\nnote = 'mine'\n", "map 'small': key 'url' is missing"),
-        ('[small]\nurl = "http://h/"\nzooms = [0, -3]\n', "map 'small': key 'zooms'"),
-        ('[small]\nurl = "http://h/"\n[b]\nurl = "ftp://h/"\n', "map 'b': key 'url'"),
-        (None, "`tileharvest add NAME URL` writes one"),
-    ],
+    [("[small\n", "is not valid TOML"), (None, "`tileharvest add NAME URL` writes one")],
 )
 def test_a_mistake_in_maps_toml_is_one_line_that_names_the_file(
     tileharvest: Tileharvest, tmp_path: Path, text: str | None, said: str
@@ -119,10 +104,7 @@ def test_a_mistake_in_maps_toml_is_one_line_that_names_the_file(
         (tmp_path / "maps.toml").write_text(text)
     done = tileharvest("harvest", "small")
     (line,) = done.stderr.splitlines()
-    assert done.returncode == 2
-    assert said in line
-    assert str(tmp_path / "maps.toml") in line
-    assert not (tmp_path / "data").exists()
+    assert (done.returncode, said in line, str(tmp_path / "maps.toml") in line) == (2, True, True)
 
 
 @pytest.mark.parametrize("word", COMMANDS)

@@ -28,14 +28,10 @@ FOUND: Final = "7 changed, 1,190 unchanged, 50 empty, 3 failed; 1,256 requests, 
 @pytest.mark.parametrize(
     ("changes", "left"),
     [
-        ({}, 30),
         ({"workers": 3}, 10),
         ({"expected": 1_200}, 0),
-        ({"expected": 1_199}, None),
         ({"cost": Cost(1_256)}, None),
         ({"counts": {Outcome.NOTHING: 50}}, None),
-        ({"is_pruned": True}, None),
-        ({"state": State.PAUSED}, None),
     ],
 )
 def test_the_time_left_is_that_of_the_tiles_left_at_the_average_rate(

@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import json
+import os
 from base64 import b64decode
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +65,8 @@ def test_a_new_day_adds_what_is_new_before_the_index_and_removes_the_lists_that_
     before = files(out)
     small.harvest(THIRD, {Tile(0, 201, 1): noise(4), Tile(0, 5, 1): noise(2)})
 
-    def sync(paths: list[str]) -> None:
+    def sync(paths: list[str], descriptor: int) -> None:
+        assert os.fstat(descriptor).st_dev == out.stat().st_dev
         assert (out / "index.html").read_bytes() == before["index.html"]
         synced.append({Path(path).relative_to(out).as_posix() for path in paths})
 

@@ -5,8 +5,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha1
 from io import BytesIO
 from pathlib import Path
@@ -16,9 +14,8 @@ from typing import Final
 import pytest
 from PIL import Image as Pillow
 
-from tests.end_to_end.bad_input.small_site import drawn as image_named
 from tests.end_to_end.project import LayerTile, Project, answered, await_condition
-from tests.end_to_end.pruned_stage import RARELY, counts, latest
+from tests.end_to_end.pruned_stage import RARELY, counts
 from tests.end_to_end.published_maps import (
     ANTWORLD_MAP,
     DUCKMAP,
@@ -37,7 +34,6 @@ from tests.end_to_end.real_maps import (
     harvested_versions,
     publish,
 )
-from tests.renderers.unmined_exports import exported, properties, tiles_of
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -162,55 +158,6 @@ def test_a_spider_of_another_renderer_harvests_the_map_and_says_what_it_is_of(
         assert "write renderer = \"mapcrafter\" for map 'unnamed' into maps.toml" in unnamed.stderr
         project.add_map("named", server.url, renderer="mapcrafter")
         assert "into maps.toml" not in project.crawl("named", DAY).stderr
-
-
-REGIONS: Final = {(0, 0), (1, 0), (-1, -1), (4, 4)}
-GROWN: Final = REGIONS - {(1, 0)} | {(-33, -40)}
-
-
-def exports_of(site: Path) -> dict[LayerTile, bytes]:
-    return HELMETGREEN.rendering(site).images()
-
-
-def export(site: Path, day: int, zooms: range, regions: set[tuple[int, int]], said: str) -> None:
-    """Exports a map of uNmINeD on a day of November 2026. By nginx's ETag, files of one second and one size
-    are the same."""
-    exported(site, zooms, regions, said, partial(image_named, pixels=64))
-    time = datetime(2026, 11, day, tzinfo=UTC).timestamp()
-    for file in site.glob("*.js"):
-        os.utime(file, (time, time))
-
-
-def test_an_export_whose_regions_and_zooms_change_is_asked_for_what_it_has(
-    project: Project, tmp_path: Path
-) -> None:
-    site = tmp_path / "site"
-    export(site, 20, range(-2, 1), REGIONS, properties(-2, 0, "webp"))
-    with nginx(site) as server:
-        project.add_map("isles", server.url, renderer="unmined")
-        first = exports_of(site)
-        project.harvest("isles", "2026-11-20")
-        assert not [line for line in server.log() if line.status == 404 and "/tile." in line.path]
-        assert latest(project) == first
-
-        # Region (1, 0) has gone from the bitmap, and its tile of zoom -1 is still served.
-        for path in ("0/0/tile.2.0", "0/0/tile.2.1", "0/0/tile.3.0", "0/0/tile.3.1"):
-            (site / f"tiles/zoom.0/{path}.webp").unlink()
-        export(site, 21, range(-3, 1), GROWN, properties(-3, 9, "webp"))
-        second = project.harvest("isles", "2026-11-21")["counts"]
-        added = sum(len(tiles_of(zoom, {(-33, -40)})) for zoom in range(-2, 1)) + len(tiles_of(-3, GROWN))
-        assert {name: n for name, n in second.items() if n} == {
-            "add": added,
-            "gone": 4,
-            "ign": len(first) - 4,
-        }
-        assert latest(project) == exports_of(site)
-
-        # One day it is drawn deeper. What was there keeps its names.
-        export(site, 22, range(-3, 2), GROWN, properties(-3, 1, "webp"))
-        third = project.harvest("isles", "2026-11-22")["counts"]
-        assert third["add"] == len(tiles_of(1, GROWN))
-        assert third["ign"] == added + len(first) - 4
 
 
 # -- servers of their own

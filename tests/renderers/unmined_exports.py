@@ -1,6 +1,6 @@
 """Exports of uNmINeD, as its template and its own page have them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -52,12 +52,8 @@ def exported(
     zooms: range,
     regions: Collection[tuple[int, int]],
     said: str,
-    image: Callable[[str], bytes] = str.encode,
 ) -> Path:
-    """An export with a file for each tile that its page asks for at these zooms, as far as there is none yet.
-
-    `image` makes the bytes of the path of a file.
-    """
+    """An export with a file for each tile that its page asks for at these zooms."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "unmined.map.properties.js").write_text(said, encoding="utf-8")
     (folder / "unmined.map.regions.js").write_text(bitmap(regions), encoding="utf-8")
@@ -65,9 +61,8 @@ def exported(
     for zoom in zooms:
         for x, y in tiles_of(zoom, regions):
             path = f"tiles/zoom.{zoom}/{x // 10}/{y // 10}/tile.{x}.{y}.{ending}"
-            if not (file := folder / path).exists():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(image(path))
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(path.encode())
     return folder
 
 

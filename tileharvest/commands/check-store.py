@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from scrapy.settings import BaseSettings
 
@@ -14,15 +14,25 @@ from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import QueueOwner
 from tileharvest.commands.terminal import table
-from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, counted, program
-from tileharvest.harvest.inventory import Inventory
+from tileharvest.errors import (
+    ConfigurationError,
+    ExitStatus,
+    HistoryError,
+    StoreError,
+    counted,
+    program,
+)
 from tileharvest.history.damage import ask_anew
 from tileharvest.history.recorded_versions import RecordedVersion, named_images
 from tileharvest.history.settings import open_history, open_history_for_reading
 from tileharvest.maps.settings import all_maps
 from tileharvest.queue.port import pushed
 from tileharvest.queue.settings import has_local_worker, is_shared, workers_of_all
+from tileharvest.store.port import HeldImage, TileStore
 from tileharvest.store.settings import open_store
+
+_Missing: TypeAlias = tuple[RecordedVersion, str]
+"""A version whose image is missing or damaged, and what is wrong, such as `it is not there`."""
 
 _AGE: Final = timedelta(days=1)
 """How long an image stays that no version names, because a page that shows it may be open, or a backup may
@@ -57,30 +67,62 @@ class Command(ProjectCommand):
         settings = self.settings
         with open_history_for_reading(settings) as history:
             damage = history.damage()
-            found = Inventory.take(history, open_store(settings), opts.name, reads_bytes=opts.bytes)
-        if found.missing or damage:
+            store = open_store(settings)
+            # The store is listed first. An image in this list was recorded, if at all, before the history is
+            # read. The names of all images are in memory, with some 150 bytes each.
+            held = {one.name: one for one in store.held()}
+            named = named_images(history, opts.name)
+            missing = _compared(held, named, store, reads_bytes=opts.bytes)
+        unnamed = sorted(held[name] for name in held.keys() - {one.image.file_name for one in named})
+        if missing or damage:
             self.exitcode = ExitStatus.ERROR
-        unnamed = None if found.unnamed is None else [one.name for one in found.unnamed]
-        result: dict[str, Any] = {"damage": damage, "images": found.images}
-        result |= {"missing": [_plain(*one) for one in found.missing], "unnamed": unnamed}
+        names = None if opts.name else [one.name for one in unnamed]
+        result: dict[str, Any] = {"damage": damage, "images": len(named)}
+        result |= {"missing": [_plain(*one) for one in missing], "unnamed": names}
         lines = [f"the history is damaged, restore it from a backup: {line}" for line in damage[:_SHOWN]]
-        lines += _in_words(found, result["missing"], opts)
+        lines += _in_words(len(named), result["missing"], names, opts)
         if opts.clean:
             if damage:
                 raise HistoryError(
                     f"the history is damaged ({damage[0]}), so nobody knows which images it names: no image"
                     " was removed; restore it from a backup first"
                 )
-            result["removed"] = removed = _cleaned(settings, found)
+            result["removed"] = removed = _cleaned(settings, unnamed)
             lines.append(f"{counted(removed, 'image')} older than a day that no version names: removed")
         if opts.mend:
-            asked = _asked_anew(settings, found)
+            asked = _asked_anew(settings, missing)
             result["asked"] = [one.image.file_name for one in asked]
-            lines += _mended(asked, found)
+            lines += _mended(asked, missing)
         return result, lines
 
 
-def _cleaned(settings: BaseSettings, found: Inventory) -> int:
+def _compared(
+    held: Mapping[str, HeldImage], named: Sequence[RecordedVersion], store: TileStore, *, reads_bytes: bool
+) -> list[_Missing]:
+    """Returns the versions whose image is missing or damaged in the store. `held` are its images, which were
+    listed before the history was read. `reads_bytes` reads every image and compares its sha1, which takes as
+    long as copying the store."""
+    missing = []
+    for one in named:
+        listed = held.get(one.image.file_name)
+        is_sound = listed is not None and listed.size == one.image.size and not reads_bytes
+        # An image that is not in the list may have been stored since.
+        if not is_sound and (why := _fault(store, one)) is not None:
+            missing.append((one, why))
+    return missing
+
+
+def _fault(store: TileStore, named: RecordedVersion) -> str | None:
+    """Reads an image. Returns what is wrong with it, or None."""
+    try:
+        found = len(store.named(named.image.file_name))
+    except StoreError as error:
+        # The advice is left out here, because it is given once for all images.
+        return str(error).removesuffix(": restore it from a backup")
+    return None if found == named.image.size else f"it has {found} bytes instead of {named.image.size}"
+
+
+def _cleaned(settings: BaseSettings, unnamed: Sequence[HeldImage]) -> int:
     """Removes the unnamed images that are older than a day. Returns how many were removed.
 
     Raises ConfigurationError if any map is harvested now: a harvest may be about to name an image that it has
@@ -95,7 +137,7 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
                 " images: none was removed; run it again when no harvest is under way"
             )
     before = (datetime.now(UTC) - _AGE).timestamp()
-    old = [one.name for one in found.unnamed or () if one.stored <= before]
+    old = [one.name for one in unnamed if one.stored <= before]
     # A harvest may have begun and ended since the images were listed.
     with open_history_for_reading(settings) as history:
         old = sorted(set(old) - {one.image.file_name for one in named_images(history)})
@@ -103,14 +145,14 @@ def _cleaned(settings: BaseSettings, found: Inventory) -> int:
     return len(old)
 
 
-def _asked_anew(settings: BaseSettings, found: Inventory) -> list[RecordedVersion]:
+def _asked_anew(settings: BaseSettings, missing: Sequence[_Missing]) -> list[RecordedVersion]:
     """Pushes requests for missing and damaged images into the queues of the maps that may still show them.
 
     Returns the images that were asked for. Only maps of maps.toml can be harvested.
     """
     maps = all_maps(settings)
     with open_history(settings) as history:
-        asked = ask_anew(history, {named.image for named, _ in found.missing}, maps)
+        asked = ask_anew(history, {named.image for named, _ in missing}, maps)
     for name in sorted({one.map_name for one in asked}):
         owner = QueueOwner(settings, name, maps[name])
         owner.push(
@@ -119,7 +161,7 @@ def _asked_anew(settings: BaseSettings, found: Inventory) -> list[RecordedVersio
     return asked
 
 
-def _mended(asked: Sequence[RecordedVersion], found: Inventory) -> Iterator[str]:
+def _mended(asked: Sequence[RecordedVersion], missing: Sequence[_Missing]) -> Iterator[str]:
     """Yields what a person must know of the images that are fetched anew."""
     if asked:
         names = " ".join(sorted({one.map_name for one in asked}))
@@ -127,7 +169,7 @@ def _mended(asked: Sequence[RecordedVersion], found: Inventory) -> Iterator[str]
             f"{len(asked):,} of them may still be had from the sites: run {program()} harvest {names}; an"
             " image of an earlier day comes back only where its site still has the same bytes"
         )
-    if left := len(found.missing) - len({one.image for one in asked}):
+    if left := len(missing) - len({one.image for one in asked}):
         yield (
             f"{left:,} of them can come only from a backup of the store: no latest version of a tile of a map"
             " in maps.toml has such an image"
@@ -145,18 +187,20 @@ def _plain(named: RecordedVersion, why: str) -> dict[str, Any]:
     }
 
 
-def _in_words(found: Inventory, rows: Sequence[dict[str, Any]], opts: Namespace) -> Iterator[str]:
+def _in_words(
+    images: int, rows: Sequence[dict[str, Any]], unnamed: Sequence[str] | None, opts: Namespace
+) -> Iterator[str]:
     if rows:
         columns = ["map", "layer", "tile", "first day", "image", "problem"]
         yield from table(columns, [list(row.values()) for row in rows[:_SHOWN]])
         yield ""
     missing = f"{len(rows):,} of them are missing or damaged" if rows else "all are there"
-    yield f"the history names {counted(found.images, 'image')}: {missing}"
+    yield f"the history names {counted(images, 'image')}: {missing}"
     if rows and not opts.mend:
         yield "restore them from a backup of the store, or see what --mend can do"
-    if found.unnamed and not opts.clean:
+    if unnamed and not opts.clean:
         yield (
-            f"the store holds {counted(len(found.unnamed), 'image')} that no version names, such as"
-            f" {found.unnamed[0].name}: a second harvest of the same day leaves those that it has replaced,"
+            f"the store holds {counted(len(unnamed), 'image')} that no version names, such as"
+            f" {unnamed[0]}: a second harvest of the same day leaves those that it has replaced,"
             " and a kill leaves some; they do no harm, and --clean removes those that are older than a day"
         )

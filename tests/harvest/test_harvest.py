@@ -285,8 +285,8 @@ async def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tm
 
 async def test_an_image_that_stands_for_a_missing_tile_is_a_missing_tile(tmp_path: Path) -> None:
     """As maps.toml says: many servers answer 200 for what is missing, with an image that shows nothing."""
-    blank, tile = drawn("blank"), FIRST_LEVEL[0]
+    blank = drawn("blank")
     async with opened(tmp_path, blank=(image_of(blank).sha1,)) as harvest:
-        assert harvest.understood(Answer(200, body=blank), tile) == Answer(404)
+        assert harvest.understood(Answer(200, body=blank)) == Answer(404)
         other = Answer(200, body=drawn("other"))
-        assert harvest.understood(other, tile) == other
+        assert harvest.understood(other) == other

@@ -164,7 +164,9 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
         async def step() -> Step:
             mark = (await harvest.look_up(block)).remembered.get(bit_of(TOP))
             walk, answer = harvest.layers[LAYER].walk, Answer(200, said(TOP))
-            return walk.step(TOP, Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=LAYER in walks.pruned)
+            return walk.step(
+                block, bit_of(TOP), Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=LAYER in walks.pruned
+            )
 
         # Its mark is read while it is trusted.
         assert (await step()).skips

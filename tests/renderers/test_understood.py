@@ -8,7 +8,6 @@ from PIL import Image as Pillow
 
 from tests.renderers.sites import PAGE
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 
@@ -72,5 +71,4 @@ ANSWERS: Final = {
 def test_an_answer_is_understood_as_a_file_server_would_have_given_it(
     renderer: str, answer: Answer, meant: Answer | None
 ) -> None:
-    for tile in (Tile(0, 1, -1), Tile(-1, 2, -2)):
-        assert RENDERERS[renderer].understood(answer, tile) == (meant or answer)
+    assert RENDERERS[renderer].understood(answer) == (meant or answer)

@@ -125,7 +125,7 @@ async def stage(
     site.crawl.harvest = SimpleNamespace(
         layers={LAYER: LayerWalk(layer, Walk(layer.pyramid))},
         cost_meter=CostMeter(),
-        understood=lambda answer, tile: answer,
+        understood=lambda answer: answer,
         answers_head=True,
         description=SimpleNamespace(page=f"{site.url}/", host="127.0.0.1", gap=None),
     )

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.walk.dated import dated
-from tileharvest.tiles.block import blocks_of
+from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile, tile_at
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -138,7 +138,10 @@ class Harvest:
             mark, answer = history.marks.get(tile), Answer(200 if is_there else 404, seen)
             step = Step()
             if outcome is not Outcome.FAILED:
-                step = self.walk.step(tile, outcome, answer, mark, how, is_pruned=self.is_pruned)
+                (block,) = blocks_of("day", [tile])
+                step = self.walk.step(
+                    block, bit_of(tile), outcome, answer, mark, how, is_pruned=self.is_pruned
+                )
                 self.requests += outcome in {Outcome.UPDATED, Outcome.ADDED}
                 history.present.pop(tile, None)
                 history.present |= {tile: seen} if is_there else {}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tileharvest.tiles.block import blocks_of
+from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -39,7 +39,8 @@ def step(
     status: int = 200,
     is_pruned: bool = True,
 ) -> Step:
-    return walk.step(tile, outcome, Answer(status, said), mark, asked, is_pruned=is_pruned)
+    (block,) = blocks_of("day", [tile])
+    return walk.step(block, bit_of(tile), outcome, Answer(status, said), mark, asked, is_pruned=is_pruned)
 
 
 @pytest.mark.parametrize(

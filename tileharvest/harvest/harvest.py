@@ -315,9 +315,9 @@ class Harvest:
             known = [tile for layer, tile in self._tops if layer == name]
             yield from self.walks.first(name, known)
 
-    def understood(self, answer: Answer, tile: Tile) -> Answer:
+    def understood(self, answer: Answer) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
-        answer = self.renderer.understood(answer, tile)
+        answer = self.renderer.understood(answer)
         return unless_blank(answer, self.description.blank) if self.description.blank else answer
 
     def judged(self, answer: Answer, latest: Version | None, layer: str) -> Verdict:

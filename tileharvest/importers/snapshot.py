@@ -288,7 +288,7 @@ class SnapshotSite:
         """Returns the verdict on a tile, or None if its file must be read for that."""
         path, answer = self.path(place), Answer(404)
         if path is not None and path in self.snapshot:
-            answer = self._understood(Answer(200, self.snapshot.validator(path)), place[1])
+            answer = self._understood(Answer(200, self.snapshot.validator(path)))
             if answer.validator.etag is None:
                 return None
         verdict = judge_head(answer, latest)
@@ -300,11 +300,11 @@ class SnapshotSite:
         answer = Answer(200, self.snapshot.validator(path), len(body), body)
         size = layer.tile_size if layer.tells_size else None
         most = self.description.most_tile_bytes
-        return judge_get(self._understood(answer, place[1]), latest, day, size, most)
+        return judge_get(self._understood(answer), latest, day, size, most)
 
-    def _understood(self, answer: Answer, tile: Tile) -> Answer:
+    def _understood(self, answer: Answer) -> Answer:
         renderer = renderer_named(self.site.renderer)
-        return unless_blank(renderer.understood(answer, tile), self.description.blank)
+        return unless_blank(renderer.understood(answer), self.description.blank)
 
 
 def _sized(layer: Layer, snapshot: Snapshot, page: str) -> Layer:

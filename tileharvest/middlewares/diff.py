@@ -162,9 +162,9 @@ class DiffMiddleware:
         is_pruned = block.layer in harvest.walks.pruned
 
         def judge(bit: int, answer: Answer) -> None:
-            tile, by_head = block.tile(bit), not gets >> bit & 1
+            by_head = not gets >> bit & 1
             latest = known.versions.get(bit) if is_kept else None
-            answer = harvest.understood(answer, tile)
+            answer = harvest.understood(answer)
             verdict: Verdict | NextStep
             if not is_kept:
                 verdict = judge_existence(answer, by_head=by_head)
@@ -178,7 +178,7 @@ class DiffMiddleware:
                 _note_failure(result.found, bit, with_attempts(verdict.reason or "", request.attempt))
             else:
                 mark = known.remembered.get(bit)
-                step = walk.step(tile, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
+                step = walk.step(block, bit, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
                 _note(result, bit, verdict, answer, step, latest)
 
         return judge

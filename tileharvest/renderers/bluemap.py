@@ -161,7 +161,7 @@ class BlueMap(Renderer):
     def markers(self, layer: Layer) -> str | None:
         return f"{layer.addresses.folder.removesuffix('/tiles')}/live/markers.json"
 
-    def understood(self, answer: Answer, tile: Tile) -> Answer:
+    def understood(self, answer: Answer) -> Answer:
         """Returns 404 for a 204, with which BlueMap's own servers answer for a missing tile."""
         return Answer(404) if answer.status == _NO_CONTENT else answer
 

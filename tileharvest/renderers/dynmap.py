@@ -171,7 +171,7 @@ class Dynmap(Renderer):
         # Scripts beside a database have other addresses.
         return None if "?" in tiles else f"{tiles}/_markers_/marker_{world}.json"
 
-    def understood(self, answer: Answer, tile: Tile) -> Answer:
+    def understood(self, answer: Answer) -> Answer:
         """Returns 404 for the blank image that stands for a missing tile, and for a redirect to it.
 
         Older servers and scripts send the blank image without an ETag. No tile that Dynmap draws is blank.

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Answer
 
@@ -121,7 +120,7 @@ class Renderer(Protocol):
         """
         return None
 
-    def understood(self, answer: Answer, tile: Tile) -> Answer:
+    def understood(self, answer: Answer) -> Answer:
         """Returns a server's answer about a tile, as a plain file server would have given it.
 
         Some renderers bring their own server. Its answer for a missing tile becomes 404, and an ETag that

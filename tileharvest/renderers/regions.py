@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Fetched, Site
-    from tileharvest.tiles.grid import Tile
 
 SETTINGS_FILE: Final = "tiles/settings.json"
 REGION: Final = 512
@@ -150,7 +149,7 @@ class Squaremap(Renderer):
     def markers(self, layer: Layer) -> str | None:
         return f"{layer.addresses.folder}/markers.json"
 
-    def understood(self, answer: Answer, tile: Tile) -> Answer:
+    def understood(self, answer: Answer) -> Answer:
         """Returns 404 for a tile that the renderer's own server lacks. It answers 200 with an empty body and
         without an ETag (`IntegratedServer.java` of squaremap, `HttpdServer.java` of Pl3xMap). An image that
         is there has an ETag, even an empty one."""

@@ -276,7 +276,7 @@ class TileDownloadHandler:
             if reply.body:
                 throttle.count_bytes(len(reply.body))
             answer = reply.answer(by_head=transfer.method == "HEAD")
-            if answer.location is not None and self._is_redirect(answer, tile):
+            if answer.location is not None and self._is_redirect(answer):
                 self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
                 self._start_soon()
                 return
@@ -284,12 +284,12 @@ class TileDownloadHandler:
         self._answered(block, bit, answer)
         self._start_soon()
 
-    def _is_redirect(self, answer: Answer, tile: Tile) -> bool:
+    def _is_redirect(self, answer: Answer) -> bool:
         """Returns whether an answer sends us elsewhere. The renderer may understand it as an answer about the
         tile."""
         harvest = self._crawl.harvest
         assert harvest is not None
-        return answer.status in REDIRECTS and harvest.understood(answer, tile).status == answer.status
+        return answer.status in REDIRECTS and harvest.understood(answer).status == answer.status
 
     async def _follow(
         self, block: _BlockDownload, bit: int, method: str, url: str, terms: Terms, reply: Reply

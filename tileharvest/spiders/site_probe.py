@@ -185,7 +185,7 @@ class SiteProbeSpider(Spider):
         meta = {"verbatim_url": True, "download_slot": layer.host, "dont_redirect": True}
         request = Request(layer.addresses.url_of(tile), method=method, meta=meta)
         answer = answer_of(await self.crawler.engine.download_async(request))
-        return unless_blank(self._renderer.understood(answer, tile), self.description.blank)
+        return unless_blank(self._renderer.understood(answer), self.description.blank)
 
     def _unplanned(self, does: str) -> TileHarvestError:
         """Returns the error about a host of which no sample can be asked."""

@@ -172,7 +172,8 @@ class Walk:
 
     def step(
         self,
-        tile: Tile,
+        block: Block,
+        bit: int,
         outcome: Outcome,
         answer: Answer,
         mark: RememberedValidator | None,
@@ -180,8 +181,8 @@ class Walk:
         *,
         is_pruned: bool,
     ) -> Step:
-        """Returns what a tile's answer means for the walk: what to remember of the tile, and whether to skip
-        the tiles below it.
+        """Returns what the answer about a bit's tile means for the walk: what to remember of the tile, and
+        whether to skip the tiles below it.
 
         `mark` is what the history remembers of the tile. A tile without an ETag vouches for the tiles below
         it only if its size was compared with the known one. The date alone is not enough: a tile has the time
@@ -199,9 +200,9 @@ class Walk:
         # Another worker may have withdrawn the trust after this one had read the mark. If the answer were not
         # recorded, the tile would stay untrusted and would be asked again and again.
         is_proved = mark is not None and is_same and mark.is_trusted and not asked.in_full
-        is_compared = seen.etag is not None or (tile.zoom in self.kept_zooms and answer.status == OK)
+        is_compared = seen.etag is not None or (block.zoom in self.kept_zooms and answer.status == OK)
         may_skip = asked.audited or (is_pruned and is_compared and is_proved)
-        if may_skip and outcome is Outcome.IGNORED and self.below(tile):
+        if may_skip and outcome is Outcome.IGNORED and self.below(block.tile(bit)):
             return Step(skips=True)
         if is_proved:
             return Step()

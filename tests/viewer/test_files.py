@@ -73,19 +73,6 @@ def test_a_damaged_image_is_an_error_and_a_missing_one_is_not_there(
     assert f"{file}" in record.getMessage()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("", NAME, f"{NAME}.gif", f"{NAME}.PNG", f"{NAME}0.png", f"{NAME.upper()}.png", f"{NAME}.png%00"),
-        *(f"{NAME[:2]}/{NAME}.png", f"..%2f{NAME}.png", "..%5chistory.sqlite", "%2Fetc%2Fpasswd", "a" * 6000),
-    ],
-)
-def test_what_is_no_image_s_name_leads_nowhere(client: Client, name: str) -> None:
-    reply = client.get(f"/tiles/{name}")
-    assert reply.status == 404
-    assert len(reply.error) < 250
-
-
 def names_of(pattern: str) -> list[str]:
     files = [file.relative_to(FOLDER).as_posix() for file in FOLDER.rglob(pattern) if file.is_file()]
     return [name for name in files if not name.startswith("published/")]

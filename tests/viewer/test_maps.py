@@ -1,12 +1,9 @@
 """The maps that are served, their layers, their named areas, and their harvests."""
 
-from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 import pytest
-from scrapy.settings import Settings
 
 from tests.history.making import record
 from tests.queue.driven import Driven
@@ -18,7 +15,6 @@ from tests.viewer.building import (
     IN_BLOCKS,
     MAP,
     SECOND,
-    THIRD,
     URL,
     World,
     begun,
@@ -30,13 +26,9 @@ from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.named_areas import NamedArea, add_area, remove_area
-from tileharvest.queue.settings import has_local_worker
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.ground import Projection
-from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
 from tileharvest.viewer.api import is_live
 from tileharvest.viewer.served_maps import kept_for
@@ -63,35 +55,6 @@ def test_a_map_is_listed_before_its_first_harvest_and_its_history_is_seen_at_onc
         assert client.get(HARVESTS).json == nothing
         world.harvest(FIRST, {A: picture()})
         assert client.get(f"{MAPS}/{MAP}").json["days"] == ["2021-02-13"]
-
-
-def test_a_layer_tells_what_the_site_said_and_from_which_day_on(world: World) -> None:
-    said = Layer(
-        DAY_LAYER, Pyramid(5), "jpg", tile_size=(512, 384), north_direction=2, background="#1a1a1a",
-        projection=Projection((1.0, 0, 0, 8), (0, 0, -1.0, 0)), spawn=(1, 64, -3), rendered=1_613_196_000,
-    )  # fmt: skip
-    for day, depth in ((FIRST, 5), (SECOND, 5), (THIRD, 6)):
-        world.harvest(day, {}, described=replace(said, pyramid=Pyramid(depth)))
-    with serving(world) as client:
-        (layer,) = client.get(f"{MAPS}/{MAP}").json["layers"]
-    told = {
-        "tile_size": 512, "tile_height": 384, "image_extension": "jpg", "north_direction": 2, "factor": 2,
-        "projection": {"x": [1.0, 0, 0, 8], "y": [0, 0, -1.0, 0], "height": 64}, "world": None,
-        "background": "#1a1a1a", "spawn": [1, 64, -3], "rendered": 1_613_196_000,
-    }  # fmt: skip
-    assert layer["descriptions"] == [
-        {"day": "2021-02-13", "depth": 5, **told},
-        {"day": "2021-05-12", "depth": 6, **told},
-    ]
-
-
-@pytest.mark.parametrize("name", ["ant", "WORLD", "world%00", "%ff"])
-def test_a_map_that_is_not_there_names_those_that_are(world: World, name: str) -> None:
-    world.describe()
-    world.describe("other")
-    with serving(world) as client:
-        reply = client.get(f"{MAPS}/{name}")
-    assert (reply.status, reply.error.partition("there are: ")[2]) == (404, f"'{MAP}', 'other'")
 
 
 def test_only_the_maps_that_were_named_are_served(world: World) -> None:
@@ -171,7 +134,7 @@ def test_named_areas_are_in_the_owners_order_with_the_days_on_which_their_tiles_
         pass
 
 
-def test_harvests_are_told_newest_first(world: World) -> None:
+def test_harvests_come_newest_first_with_the_moment_at_which_the_next_is_due(world: World) -> None:
     world.harvest(FIRST, {A: picture(), B: picture()})
     world.harvest(SECOND, {A: picture(BLUE), B: None})
     with serving(world) as client:
@@ -187,18 +150,10 @@ def test_harvests_are_told_newest_first(world: World) -> None:
     assert answer["stored_bytes"] == size + len(picture(BLUE))
     world.describe()
     with serving(world) as client:
-        due = datetime.fromisoformat(client.get(HARVESTS).json["next_due"])
-    assert due < datetime.now(UTC)
+        assert datetime.fromisoformat(client.get(HARVESTS).json["next_due"]) < datetime.now(UTC)
 
 
-@pytest.fixture
-def worker(world: World) -> Iterator[Driven]:
-    """Of the map's queue. It has not begun."""
-    with Driven(lambda: SqliteQueue(world.data / "queues" / f"{MAP}.sqlite")) as worker:
-        yield worker
-
-
-def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker: Driven) -> None:
+def test_a_running_harvest_says_its_speed_and_what_is_left(world: World) -> None:
     """25 of 100 tiles in 50 seconds; what is not there is no tile."""
     results = [TileResult(DAY_LAYER, Tile(0, x, 1), Outcome.NOTHING) for x in range(1, 20, 2)]
     results += [TileResult(DAY_LAYER, Tile(0, x, 3), Outcome.IGNORED) for x in range(1, 47, 2)]
@@ -207,11 +162,10 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
         harvest = begun(history, FIRST)
         harvest.expect(100)
         record(harvest, results, Cost(40, 900, 800, 70_000, 50.0))
-    settings = Settings({"TILEHARVEST_DATA": world.data})
-    assert not has_local_worker(settings, MAP)
-    assert not (world.data / "queues").exists()
-    worker.open()
-    with serving(world) as client:
+    queue = world.data / "queues" / f"{MAP}.sqlite"
+    with Driven(lambda: SqliteQueue(queue)) as worker, serving(world) as client:
+        assert not queue.parent.exists()
+        worker.open()
         answer = client.get(HARVESTS).json
     assert answer["running"] == {
         "active": True, "tiles_done": 25, "tiles_expected": 100, "failures": 2,
@@ -219,5 +173,3 @@ def test_a_running_harvest_tells_its_speed_and_what_is_left(world: World, worker
     }  # fmt: skip
     (shown,) = answer["harvests"]
     assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)
-    worker.run(worker.queue.close())
-    assert not has_local_worker(settings, MAP)

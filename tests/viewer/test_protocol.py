@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.viewer.asking import Client, of_area, serving
-from tests.viewer.building import BLUE, DAY_LAYER, FIRST, MAP, SECOND, World, picture, square
+from tests.viewer.building import DAY_LAYER, FIRST, MAP, World, picture, square
 from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.server import admission
@@ -56,12 +56,10 @@ def expect_security(headers: Any) -> None:
 )
 def test_a_refusal_is_json_that_is_not_kept(client: Client, path: str, status: int) -> None:
     reply = client.get(path)
-    assert reply.status == status
-    assert reply.error
+    assert (reply.status, reply.error != "") == (status, True)
     expect_security(reply.headers)
-    assert reply.headers["Content-Type"] == "application/json"
-    assert reply.headers["Cache-Control"] == "no-store"
-    assert reply.headers["ETag"] is None
+    kept = [reply.headers[name] for name in ("Content-Type", "Cache-Control", "ETag")]
+    assert kept == ["application/json", "no-store", None]
 
 
 @pytest.mark.parametrize(("path", "query"), FINE)
@@ -86,29 +84,12 @@ def test_head_has_the_headers_of_get_and_no_body(client: Client, path: str, quer
     assert without_date[0] == without_date[1]
 
 
-@pytest.mark.parametrize("method", ["POST", "PROPFIND"])
-def test_other_methods_are_refused_wherever_they_go(client: Client, method: str) -> None:
-    for path in ("/", IMAGE, f"{API}/view", "/nothing"):
+def test_other_methods_are_refused_wherever_they_go(client: Client) -> None:
+    for method, path in (("POST", "/"), ("PROPFIND", IMAGE), ("DELETE", f"{API}/view"), ("PUT", "/nothing")):
         reply = client.ask(method, path, {"Content-Length": "0"})
-        assert reply.status == 405
-        assert reply.headers["Allow"] == "GET, HEAD"
+        assert (reply.status, reply.headers["Allow"]) == (405, "GET, HEAD")
         assert "only GET, HEAD" in reply.error
         expect_security(reply.headers)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("/index.html", f"{API}/", "/page/", "//", "/%2e%2e%2f%2e%2e%2fetc%2fpasswd", "/page/../server.py"),
-        *("/page/..%2fserver.py", "/page/%2fetc%2fpasswd", "/%ff", "/page/..\\server.py", "/page/leaflet"),
-        *(f"{API}/view/more", f"{API}%2fview", "/api/v1/maps%00", "/" + "a" * 8000),
-    ],
-)
-def test_what_is_not_there_is_not_found(client: Client, path: str) -> None:
-    reply = client.get(path)
-    assert reply.status == 404
-    assert len(reply.error) < 250
-    expect_security(reply.headers)
 
 
 def test_a_long_answer_is_compressed_for_who_takes_that(client: Client) -> None:
@@ -180,38 +161,6 @@ def test_a_name_that_is_not_the_viewers_is_misdirected(world: World) -> None:
         assert client.ask("GET", "/healthz", {"Host": "maps.example.net"}).json == {"ok": True}
 
 
-PLACES = (f"{API}/places", {"layer": DAY_LAYER, "after": "2021-02-12", "until": SECOND})
-
-
-def test_the_places_are_kept_on_disk_until_a_harvest_begins(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    with serving(world) as client:
-        known = client.get(*PLACES).body
-
-    def unasked(*_: object) -> object:
-        raise AssertionError("the history was asked again")
-
-    with monkeypatch.context() as patched, serving(world) as client:
-        patched.setattr("tileharvest.viewer.api.changed_blocks", unasked)
-        assert client.get(*PLACES).body == known
-    rmtree(world.data / "cache")
-    world.harvest(SECOND, {Tile(0, 1, 1): picture(BLUE)}, finished=False)
-    with serving(world) as client:
-        assert client.get(*PLACES).json == {"places": [{"tile": "0_1_1", "days": 2, "tiles": 2}]}
-    assert not (world.data / "cache").exists()
-
-
-def test_a_question_about_a_map_that_is_not_served_is_not_answered_from_the_cache(world: World) -> None:
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()}, name="other")
-    with serving(world) as client:
-        assert client.get(*PLACES).status == 200
-    with serving(world, ["other"]) as client:
-        assert client.get(*PLACES).status == 404
-
-
 def state(folder: Path) -> dict[Path, tuple[bytes, int]]:
     """Of every file: bytes and time of change."""
     return {
@@ -224,7 +173,7 @@ def test_nothing_is_changed_but_for_the_cache(world: World) -> None:
     world.harvest(FIRST, dict.fromkeys(square(0, 8), picture()))
     before = state(world.folder)
     with serving(world) as client:
-        for path, query in (*FINE, PLACES):
+        for path, query in FINE:
             assert client.get(path, query).status == 200, path
     rmtree(world.data / "cache")
     assert state(world.folder) == before

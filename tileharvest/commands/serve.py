@@ -75,8 +75,8 @@ def viewer_of(
     `ancestors` are the sites of `--frame-ancestors`. Raises ConfigurationError and HistoryError.
     """
     store = open_store(settings)
-    cache = DiskCache(data_folder(settings) / "cache", CACHE_BYTES)
-    sites, composer = parse_ancestors(ancestors), Composer(store, cache)
+    sites = parse_ancestors(ancestors)
+    composer = Composer(store, DiskCache(data_folder(settings) / "cache", CACHE_BYTES))
     served = ServedMaps(
         maps_file(settings),
         areas_file(settings),
@@ -87,7 +87,7 @@ def viewer_of(
         partial(_next_due, settings),
         names,
     )
-    with closing(served), closing(Application(served, page_files(), cache, sites)) as application:
+    with closing(served), closing(Application(served, page_files(), sites)) as application:
         yield application
 
 

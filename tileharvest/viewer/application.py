@@ -44,7 +44,6 @@ from tileharvest.viewer.shared_places import PARAMETERS, place_picture, shared_p
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tileharvest.store.cache import DiskCache
     from tileharvest.viewer.api import Question
     from tileharvest.viewer.page_files import FileAnswer
     from tileharvest.viewer.parameters import Query
@@ -59,9 +58,6 @@ _THREADS: Final = {"quick": 2, "long": 1, "images": 4, "composing": 2}
 """The threads for each kind of work. Of two for quick questions one is left while the other answers a slow
 one, such as heat over a large area. A long question takes up to seconds over a million versions. Disks answer
 several threads faster than one; in the event loop one slow disk would hold up every reply."""
-_FORM: Final = "answer 2"
-"""The form of the answers, a part of each name in the cache. Change the number with the form: the cache
-outlives the program."""
 
 _MAPS: Final = "/api/v1/maps"
 _MAP: Final = "/api/v1/maps/{map}"
@@ -81,14 +77,10 @@ class Application:
     another.
     """
 
-    def __init__(
-        self, served: ServedMaps, page: Mapping[str, FileAnswer], cache: DiskCache, ancestors: Sequence[str]
-    ) -> None:
-        """`cache` keeps the answers to long questions about harvests that have ended. `ancestors` are the
-        sites that may show the page in a frame."""
+    def __init__(self, served: ServedMaps, page: Mapping[str, FileAnswer], ancestors: Sequence[str]) -> None:
+        """`ancestors` are the sites that may show the page in a frame."""
         self._served = served
         self._page = page
-        self._cache = cache
         self._ancestors = ancestors
         self._threads = {kind: ThreadPoolExecutor(number, kind) for kind, number in _THREADS.items()}
 
@@ -98,7 +90,7 @@ class Application:
         answers: list[tuple[str, ThreadPoolExecutor, Answer]] = [
             ("/tiles/{image}", images, self._image),
             ("/pictures/{image}", images, self._image),
-            ("/s/{map}/{days}/{place}.jpg", composing, self._asked(place_picture, self._unfolded, True)),
+            ("/s/{map}/{days}/{place}.jpg", composing, self._asked(place_picture, self._unfolded)),
             ("/s/{names:.*}", quick, self._shared_page),
             (_MAPS, quick, self._asked(api.list_maps)),
             (_MAP, quick, self._asked(api.outline)),
@@ -109,13 +101,13 @@ class Application:
             (f"{_MAP}/harvests", quick, self._asked(api.list_harvests)),
             (f"{_MAP}/areas", quick, self._asked(api.list_areas)),
             (f"{_MAP}/areas/{{area}}", quick, self._asked(api.area_story)),
-            (f"{_MAP}/places", long, self._asked(api.most_changed, json, True)),
-            (f"{_MAP}/events", long, self._asked(list_events, json, True)),
+            (f"{_MAP}/places", long, self._asked(api.most_changed)),
+            (f"{_MAP}/events", long, self._asked(list_events)),
             (f"{_MAP}/events.atom", long, self._feed),
-            (f"{_MAP}/pixels", long, self._asked(pixel_story, _lines, True)),
+            (f"{_MAP}/pixels", long, self._asked(pixel_story, _lines)),
             (f"{_MAP}/composed/{{tile}}/{{picture}}", composing, partial(composed_picture, self._served)),
-            (f"{_MAP}/before/{{day}}/{{picture}}", composing, self._asked(ground_picture, _picture, True)),
-            (f"{_MAP}/ground/{{picture}}", composing, self._asked(ground_picture, _picture, True)),
+            (f"{_MAP}/before/{{day}}/{{picture}}", composing, self._asked(ground_picture, _picture)),
+            (f"{_MAP}/ground/{{picture}}", composing, self._asked(ground_picture, _picture)),
         ]
         return [
             web.get("/", self._page_file),
@@ -179,27 +171,20 @@ class Application:
             raise RefusedError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
         return reply(picture_of(body) if request.path.startswith("/pictures/") else body, headers)
 
-    def _asked(self, question: Question, kind: Kind = json, is_remembered: bool = False) -> Answer:
+    def _asked(self, question: Question, kind: Kind = json) -> Answer:
         """Returns what answers a question with a reply of this kind."""
 
         def answer(request: web.Request) -> web.Response:
-            def make() -> bytes:
-                made = question(self._served, tuple(request.match_info.values()), _query(request))
-                return made if isinstance(made, bytes) else msgspec.json.encode(made)
-
-            return kind(self._remembered(request, make) if is_remembered else make(), request)
+            made = question(self._served, tuple(request.match_info.values()), _query(request))
+            return kind(made if isinstance(made, bytes) else msgspec.json.encode(made), request)
 
         return answer
 
     def _feed(self, request: web.Request) -> web.Response:
         name = request.match_info["map"]
         # A feed reader needs whole addresses, so the answer depends on the viewer's address.
-        viewer = self._address(name, request)
-
-        def make() -> bytes:
-            return feed(self._served, name, viewer, _query(request))
-
-        return compressible(self._remembered(request, make, viewer), _ATOM, request)
+        body = feed(self._served, name, self._address(name, request), _query(request))
+        return compressible(body, _ATOM, request)
 
     def _shared_page(self, request: web.Request) -> web.Response:
         names = request.match_info["names"].split("/")
@@ -223,24 +208,6 @@ class Application:
         viewer = (described.viewer if described else "") or f"{request.url.origin()}/"
         # People copy the address of a place on the page, which stands behind `#`.
         return f"{viewer.split('#', 1)[0].rstrip('/')}/"
-
-    def _remembered(self, request: web.Request, make: Callable[[], bytes], also: str = "") -> bytes:
-        """Returns the answer to a request about a map from the cache on disk, or makes it.
-
-        It depends on the address, the query, and `also`. Answers are not kept if a harvest of the map is
-        unfinished. Raises RefusedError for a map that is not served, and what `make` raises. Call it in a
-        thread.
-        """
-        state = self._served.outline(request.match_info["map"]).ended
-        if not state or state[-1] is None:
-            return make()
-        asked = [request.path, *map(list, sorted(_query(request))), also]
-        key = msgspec.json.encode([_FORM, len(state), state[-1], asked]).decode()
-        kept = self._cache.get(key)
-        if kept is None:
-            kept = make()
-            self._cache.put(key, kept)
-        return kept
 
 
 async def _alive(request: web.Request) -> web.Response:

@@ -5,7 +5,6 @@ An event keeps its identity while it grows, so that a feed reader updates the en
 
 from __future__ import annotations
 
-import re
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta
@@ -24,7 +23,7 @@ from tileharvest.viewer.replies import wrong
 from tileharvest.viewer.shared_places import in_words, place_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from tileharvest.history.changes import Certainty
@@ -47,7 +46,6 @@ _ATOM: Final = "http://www.w3.org/2005/Atom"
 _NAMES: Final = uuid.UUID("6f1a3f0e-52a1-5c0b-9d3e-0f6c2b1e7a44")
 """The namespace of the events' identities. With another namespace every event would be new to every feed
 reader."""
-_NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BEGAN: Final = "1970-01-01T00:00:00Z"
 """The time of update of a feed without events."""
 
@@ -121,7 +119,7 @@ def list_events(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
 def recent_events(
     served: ServedMaps, map_name: str, layer_name: str | None, ground: Ground | None
 ) -> tuple[MapOutline, list[LayerEvent]]:
-    """Returns the events of the map's last months with a harvest for a feed, newest first.
+    """Returns the map, and the events of its last `MONTHS` months with a harvest, newest first.
 
     Each month is clustered by itself, so that an event is the same in each answer. Days to which harvests
     still add are left out. If no layer is named, the first layer of each world counts, as the others show the
@@ -131,21 +129,21 @@ def recent_events(
     # Reversed, so that the first layer of each world stays.
     firsts = {one.described(outline.days[-1]).world or (one.name,): one for one in outline.layers[::-1]}
     named = list(firsts.values()) if layer_name is None else [served.layer(map_name, layer_name)[2]]
+    months = sorted({day.replace(day=1) for day in outline.days})[-MONTHS:]
     found = [
         event
         for layer in named
-        for first, last in months(outline.days)
-        for event in _of_layer(served, outline, layer, first, last, ground, is_settled=True)[0]
+        for first in months
+        for event in _of_layer(served, outline, layer, first, _last_of_month(first), ground, is_settled=True)[
+            0
+        ]
     ]
     found.sort(key=lambda one: (one.updated, one.event.first, one.event.tiles, one.event.seed), reverse=True)
     return outline, found
 
 
-def months(days: Sequence[date]) -> Iterator[tuple[date, date]]:
-    """Yields the first and the last day of the last `MONTHS` months that have one of the days."""
-    firsts = sorted({day.replace(day=1) for day in days})
-    for first in firsts[-MONTHS:]:
-        yield first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+def _last_of_month(first: date) -> date:
+    return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def _of_layer(
@@ -193,32 +191,40 @@ def _as_plain(shown: LayerEvent, outline: MapOutline) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The values that all entries of a feed share."""
+    """What all entries of a feed share."""
 
     outline: MapOutline
     viewer: str
     """The viewer's address, with a slash at its end."""
-    address: str
-    """The feed's own address."""
-    layer: LayerOutline | None
-    """The only layer of the feed, or None if it covers all layers."""
-    ground: Ground | None
-    """The feed's rectangle, or None if it covers the whole map."""
     language: str
 
-    @property
-    def map(self) -> str:
-        return self.outline.name
+    def title(self, layer: LayerOutline | None, ground: Ground | None) -> str:
+        """Returns the title of the feed of a rectangle, or of the whole map without one."""
+        name = self.outline.name
+        if ground is None or layer is None:
+            return self._say("title", map=name)
+        return self._say("title_of_area", map=name, place=self._place(layer.latest, ground))
 
-    @property
-    def title(self) -> str:
-        if self.ground is None:
-            return self._say("title", map=self.map)
-        layer = self.layer or self.outline.layers[0]
-        return self._say("title_of_area", map=self.map, place=self._place(layer.latest, self.ground))
+    def entry(self, shown: LayerEvent) -> ET.Element:
+        """Returns the entry of an event. The identity stays the same in each viewer of the map, whatever
+        later harvests add to the event. Each language has its own, so a reader of two feeds shows both."""
+        event, layer = shown.event, shown.layer
+        named = [self.outline.name, layer.name, event.first.isoformat(), str(event.seed)]
+        named += [self.language] if self.language != "en" else []
+        x, z, _ = page_place(layer.described(event.last), self.outline.renderer, shown.ground.middle)
+        link = permalink(
+            self.viewer, self.outline.name, layer.name, event.last, x, z, event.area.zoom, shown.before
+        )
+        entry = ET.Element("entry")
+        _add(entry, "id", uuid.uuid5(_NAMES, repr(tuple(named))).urn)
+        _add(entry, "title", self._sentence(shown))
+        _add(entry, "updated", _moment(shown.updated))
+        _add(entry, "link", rel="alternate", type="text/html", href=link)
+        _add(entry, "category", term=event.kind)
+        _add(entry, "content", self._html(shown, escape(link)), type="html")
+        return entry
 
-    def sentence(self, shown: LayerEvent) -> str:
-        """Returns one line about an event."""
+    def _sentence(self, shown: LayerEvent) -> str:
         event = shown.event
         first, last = event.first.isoformat(), event.last.isoformat()
         days = first if first == last else self._say("period", first=first, last=last)
@@ -226,37 +232,17 @@ class Feed:
         place = self._place(shown.layer.described(event.last), shown.ground)
         return self._say(event.kind, tiles=tiles, place=place, days=days)
 
-    def link(self, shown: LayerEvent) -> str:
-        """Returns the page's address that compares the days before and after the event at its place."""
-        event, layer = shown.event, shown.layer
-        x, z, _ = page_place(layer.described(event.last), self.outline.renderer, shown.ground.middle)
-        return permalink(self.viewer, self.map, layer.name, event.last, x, z, event.area.zoom, shown.before)
-
-    def picture(self, shown: LayerEvent) -> str:
-        """Returns the address of the pictures before and after."""
-        ground = shown.ground
-        corners = ",".join(written(edge) for edge in (ground.west, ground.south, ground.east, ground.north))
-        days = f"{shown.before}/{shown.event.last}.jpg"
+    def _html(self, shown: LayerEvent, link: str) -> str:
+        ground, days = shown.ground, f"{shown.before}/{shown.event.last}.jpg"
+        corners = ",".join(map(written, (ground.west, ground.south, ground.east, ground.north)))
         query = urlencode({"layer": shown.layer.name, "ground": corners}, safe=",")
-        return f"{self.viewer}api/v1/maps/{quote(self.map, safe='')}/before/{days}?{query}"
-
-    def html(self, shown: LayerEvent) -> str:
-        """Returns the HTML that a feed reader shows for an event."""
-        pictures = self._say("pictures", before=shown.before, after=shown.event.last)
-        link, picture = escape(self.link(shown)), escape(self.picture(shown))
+        picture = escape(f"{_api(self.viewer, self.outline.name)}/before/{days}?{query}")
+        pictures = escape(self._say("pictures", before=shown.before, after=shown.event.last))
         layer = escape(self._say("layer", layer=shown.layer.name))
         return (
-            f'<p><a href="{link}"><img src="{picture}" alt="{escape(pictures)}"></a></p>'
-            f'<p>{escape(pictures)}. <a href="{link}">{escape(self._say("compare"))}</a></p><p>{layer}</p>'
+            f'<p><a href="{link}"><img src="{picture}" alt="{pictures}"></a></p>'
+            f'<p>{pictures}. <a href="{link}">{escape(self._say("compare"))}</a></p><p>{layer}</p>'
         )
-
-    def identity(self, shown: LayerEvent) -> uuid.UUID:
-        """Returns an event's identity, which stays the same in each viewer of the map, whatever later
-        harvests add to the event. Each language has its own, so a reader of two feeds shows both entries."""
-        event = shown.event
-        named = [self.map, shown.layer.name, event.first.isoformat(), str(event.seed)]
-        named += [self.language] if self.language != "en" else []
-        return uuid.uuid5(_NAMES, repr(tuple(named)))
 
     def _say(self, words: str, **values: object) -> str:
         return in_words(_WORDS[self.language][words], values)
@@ -274,41 +260,30 @@ def feed(served: ServedMaps, map_name: str, viewer: str, query: Query) -> bytes:
     layer_name = parameters.text("layer") if "layer" in parameters else None
     ground = ground_in(parameters) if "ground" in parameters else None
     outline, found = recent_events(served, map_name, layer_name, ground)
-    address = f"{viewer}api/v1/maps/{quote(map_name, safe='')}/events.atom"
     asked = f"?{urlencode(query, safe=',')}" if query else ""
-    layer = None if layer_name is None else outline.layer(layer_name)
-    return atom(Feed(outline, viewer, address + asked, layer, ground, language), found)
-
-
-def atom(feed: Feed, events: Sequence[LayerEvent]) -> bytes:
-    """Returns the feed as Atom, with the newest events first."""
-    shown = events[:MOST_ENTRIES]
-    root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": feed.language})
-    _add(root, "id", uuid.uuid5(_NAMES, feed.address.removeprefix(feed.viewer)).urn)
-    _add(root, "title", feed.title)
+    address = f"{_api(viewer, map_name)}/events.atom{asked}"
+    layer = outline.layer(layer_name) if layer_name else next(iter(outline.layers), None)
+    shared, shown = Feed(outline, viewer, language), found[:MOST_ENTRIES]
+    root = ET.Element("feed", {"xmlns": _ATOM, "xml:lang": language})
+    _add(root, "id", uuid.uuid5(_NAMES, address.removeprefix(viewer)).urn)
+    _add(root, "title", shared.title(layer, ground))
     _add(root, "updated", _moment(shown[0].updated) if shown else _BEGAN)
-    _add(root, "link", rel="self", type="application/atom+xml", href=feed.address)
-    _add(
-        root, "link", rel="alternate", type="text/html", href=f"{feed.viewer}#{urlencode({'map': feed.map})}"
-    )
-    _add(_add(root, "author"), "name", feed.map)
+    _add(root, "link", rel="self", type="application/atom+xml", href=address)
+    _add(root, "link", rel="alternate", type="text/html", href=f"{viewer}#{urlencode({'map': map_name})}")
+    _add(_add(root, "author"), "name", map_name)
     _add(root, "generator", "TileHarvest")
-    for one in shown:
-        entry = _add(root, "entry")
-        _add(entry, "id", feed.identity(one).urn)
-        _add(entry, "title", feed.sentence(one))
-        _add(entry, "updated", _moment(one.updated))
-        _add(entry, "link", rel="alternate", type="text/html", href=feed.link(one))
-        _add(entry, "category", term=one.event.kind)
-        _add(entry, "content", feed.html(one), type="html")
+    root.extend(map(shared.entry, shown))
     body: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return body
 
 
+def _api(viewer: str, map_name: str) -> str:
+    return f"{viewer}api/v1/maps/{quote(map_name, safe='')}"
+
+
 def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: str) -> ET.Element:
     child = ET.SubElement(parent, name, attributes)
-    # A site names its layers as it likes, and XML knows no control characters.
-    child.text = None if text is None else _NO_XML.sub(" ", text)
+    child.text = text
     return child
 
 

@@ -1,8 +1,11 @@
-"""What was to be seen in an area on a day, what changed there, and the story of its tiles and pixels."""
+"""What was to be seen in an area on a day, what changed there, the story of its tiles and pixels; and that
+docs/api.md shows answers as they are."""
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +25,11 @@ from tests.viewer.building import (
     World,
     name_of,
     picture,
-    square,
 )  # fmt: skip
+from tileharvest.maps.named_areas import NamedArea, add_area
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.viewer.api import heated_in
+from tileharvest.viewer.application import Application
 
 API = f"/api/v1/maps/{MAP}"
 A, B, C = Tile(0, 1, 1), Tile(0, -3, 5), Tile(0, -1, -1)
@@ -36,20 +40,19 @@ WIDE = TileRange(-1, -6, 6, -6, 6)
 
 
 @pytest.fixture(scope="module")
-def changing(tmp_path_factory: pytest.TempPathFactory) -> World:
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """A is gone on the second day and back on the third, B is new on the second, C on the third and has a
-    picture at night. Read only."""
+    picture at night."""
     world = World(tmp_path_factory.mktemp("changing"))
+    world.describe()
     world.harvest(FIRST, {A: picture(RED)})
     world.harvest(SECOND, {A: None, B: picture(GREEN)})
     world.harvest(THIRD, {A: picture(RED), C: picture(RED)}, finished=False)
-    world.harvest(THIRD, {C: picture(BLUE)}, layer=NIGHT_LAYER)
-    return world
-
-
-@pytest.fixture(scope="module")
-def client(changing: World) -> Iterator[Client]:
-    with serving(changing) as running:
+    world.harvest(THIRD, {C: picture(BLUE)}, layer=NIGHT_LAYER, finished=False)
+    add_area(
+        world.data / "areas.toml", MAP, NamedArea(name="base", layer=DAY_LAYER, corners=((0, 0), (15, 15)))
+    )
+    with serving(world) as running:
         yield running
 
 
@@ -58,16 +61,20 @@ def asked(client: Client, question: str, area: TileRange | None = None, **more: 
     return client.get(f"{API}/{question}", query if area is None else of_area(area, **query)).json
 
 
-@pytest.mark.parametrize("layer", [DAY_LAYER, NIGHT_LAYER])
-@pytest.mark.parametrize("day", [BEFORE, SECOND, AFTER])
-def test_each_tile_is_as_it_was_last_recorded(client: Client, changing: World, day: date, layer: str) -> None:
-    seen = {tile: changing.shown(tile, day, layer) for tile in square(0, 8, -4, -4)}
-    assert asked(client, "view", TileRange(0, -7, 7, -7, 7), layer=layer, day=day) == {
-        "day": day.isoformat(),
-        "zoom": 0,
-        "tiles": {f"{tile.x}_{tile.y}": state.image for tile, state in seen.items() if state is not None},
-        "composed": {},
-    }
+@pytest.mark.parametrize(
+    ("day", "layer", "tiles"),
+    [
+        (BEFORE, DAY_LAYER, {}),
+        (SECOND, DAY_LAYER, {"1_1": None, "-3_5": name_of(picture(GREEN))}),
+        (SECOND, NIGHT_LAYER, {}),
+        (AFTER, NIGHT_LAYER, {"-1_-1": name_of(picture(BLUE))}),
+    ],
+)
+def test_each_tile_is_as_it_was_last_recorded(
+    client: Client, day: date, layer: str, tiles: dict[str, str | None]
+) -> None:
+    answer = asked(client, "view", TileRange(0, -7, 7, -7, 7), layer=layer, day=day)
+    assert answer == {"day": day.isoformat(), "zoom": 0, "tiles": tiles, "composed": {}}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +103,7 @@ def test_changes_heat_and_places_count_the_days_of_each_tile(client: Client) -> 
     assert places[0] == {"tile": "0_1_1", "days": 3, "tiles": 3}
     assert {one["tile"]: one["tiles"] for one in places[1:]} == {"0_-3_5": 1, "0_-1_-1": 1}
     assert asked(client, "places", **EVER, limit=1)["places"] == places[:1]
-
-
-def test_before_a_layer_began_nothing_is_counted(client: Client) -> None:
+    # Before a layer began nothing is counted.
     early = {"layer": NIGHT_LAYER, "after": BEFORE, "until": SECOND}
     assert asked(client, "heat", WIDE, **early) == {"zoom": -1, "cells": []}
     assert asked(client, "places", **early) == {"places": []}
@@ -111,35 +116,13 @@ def test_heat_has_the_cells_of_a_zoom_that_is_kept() -> None:
     assert heated_in(two, -1, factor=5) == 0
 
 
-@pytest.mark.parametrize(("question", "edge"), [("view", 32), ("changes", 32), ("heat", 16)])
-def test_an_area_has_a_largest_size(client: Client, question: str, edge: int) -> None:
-    more = {"view": {"day": FIRST}, "heat": EVER}.get(question, {})
-    most, area = (TileRange(0, 1, 2 * edge - 1, 1, 2 * rows - 1) for rows in (edge, edge + 1))
-    assert "error" not in asked(client, question, most, **more)
-    refused = f"an area can have {edge * edge:,} tiles here, and this one has {len(area):,}: ask for parts"
-    assert asked(client, question, area, **more) == {"error": refused}
-
-
 def test_the_story_of_a_tile(client: Client) -> None:
     red = {"image": name_of(picture(RED)), "size": len(picture(RED)), "last_modified": MODIFIED}
-    assert asked(client, f"tiles/{A}") == {
-        "tile": "0_1_1",
-        "versions": [
-            {"day": "2021-02-13", **red},
-            {"day": "2021-02-16", "image": None, "size": None, "last_modified": None},
-            {"day": "2021-05-12", **red},
-        ],
-    }
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["1_1_1", "0_2_1", "0_1", "0_+1_1", "-0_1_1", "0_%D9%A1_1", f"0_{10**30 + 1}_1", f"-{'9' * 5000}_1_1"],
-)
-def test_what_is_no_tile_is_not_there(client: Client, name: str) -> None:
-    reply = client.get(f"{API}/tiles/{name}", {"layer": DAY_LAYER})
-    assert reply.status == 404
-    assert len(reply.error) < 250
+    assert asked(client, f"tiles/{A}")["versions"] == [
+        {"day": "2021-02-13", **red},
+        {"day": "2021-02-16", "image": None, "size": None, "last_modified": None},
+        {"day": "2021-05-12", **red},
+    ]
 
 
 def told(client: Client, ground: str) -> list[Any]:
@@ -159,3 +142,51 @@ def test_pixels_have_a_line_for_each_day_on_which_they_changed_and_one_in_sum(cl
     }  # fmt: skip
     nothing = {"versions": 0, "changes": 0, "first": None, "since": None, "same_before": []}
     assert told(client, "100,100,102,102") == [nothing]
+
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+LAYER = {"layer": DAY_LAYER}
+PERIOD = {"after": FIRST, "until": SECOND}
+AREA = of_area(WIDE, **LAYER)
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "/api/v1/maps": {},
+    API: {},
+    f"{API}/view": {**AREA, "day": SECOND},
+    f"{API}/changes": AREA,
+    f"{API}/heat": {**AREA, **PERIOD},
+    f"{API}/places": {**LAYER, **PERIOD},
+    f"{API}/events": {**LAYER, "from": FIRST, "to": SECOND},
+    f"{API}/tiles/0_1_1": LAYER,
+    f"{API}/areas": {},
+    f"{API}/areas/base": {},
+    f"{API}/harvests": {},
+}
+"""In the document's order."""
+BY_NAME = {"zooms", "tiles", "composed", "depth", "counts", "days"}
+"""Objects whose keys are names and days."""
+
+
+def shape(value: Any, name: str = "") -> Any:
+    """The keys of a value and of what is in it; of a list those of its first item."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [shape(value[0])]
+    if not isinstance(value, dict):
+        return None
+    return {} if name in BY_NAME else {key: shape(item, key) for key, item in value.items()}
+
+
+def test_each_example_of_the_document_has_the_keys_of_the_answer(client: Client) -> None:
+    """The examples are indented. Of the story of pixels each line is a value."""
+    blocks = re.findall(r"(?:^    .*\n)+", DOCUMENT, re.MULTILINE)
+    examples = [json.loads(one) for one in blocks if one.lstrip().startswith("{") and "\n    {" not in one]
+    for (path, query), example in zip(QUESTIONS.items(), examples, strict=True):
+        assert shape(client.get(path, query).json) == shape(example), path
+
+
+def test_every_address_is_documented() -> None:
+    any_: Any = None
+    paths = [route.path.removeprefix("/") for route in Application(any_, {}, ()).routes()]
+    assert len(paths) > 20
+    named = [path.replace("{picture}", "{day}").replace("{name:.+}", "") for path in paths if path]
+    shared = {"s/{map}/{days}/{place}.jpg", "s/{names:.*}", "page/"}
+    assert [path for path in named if path not in shared and f"`GET {path}" not in DOCUMENT] == []

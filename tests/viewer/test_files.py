@@ -5,7 +5,6 @@ import io
 import re
 from collections.abc import Iterator
 from hashlib import sha1
-from pathlib import Path
 
 import pytest
 from PIL import Image as Pillow
@@ -14,7 +13,7 @@ from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, FIRST, RED, SIZE, World, as_png, name_of, picture
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Image
-from tileharvest.viewer.page_files import FOLDER, page_files
+from tileharvest.viewer.page_files import FOLDER
 
 BODY = picture()
 NAME = sha1(BODY).hexdigest()
@@ -124,11 +123,3 @@ def test_both_languages_have_the_same_texts_with_the_same_values() -> None:
     used = "".join(file.read_text("utf-8") for file in FOLDER.rglob("*.js") if file.parent.name != "texts")
     used += (FOLDER / "index.html").read_text("utf-8")
     assert [key for key in values[0] if not re.search(rf"\b{key}\b", used)] == []
-
-
-def test_hidden_files_and_those_of_other_kinds_are_left_out(tmp_path: Path) -> None:
-    for name in (".htaccess", ".git/config.css", "serving.py", "main.js.map", "style.css"):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("x")
-    assert page_files(tmp_path).keys() == {"style.css"}

@@ -12,8 +12,7 @@ import pytest
 
 from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, World, picture, square
-from tileharvest.errors import ConfigurationError
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import TileRange
 from tileharvest.viewer.server import admission
 
 API = f"/api/v1/maps/{MAP}"
@@ -104,20 +103,14 @@ def test_a_long_answer_is_compressed_for_who_takes_that(client: Client) -> None:
 
 
 def test_a_bug_is_not_shown_to_the_client(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(*_: object) -> object:
-        raise KeyError("secret")
-
-    monkeypatch.setattr("tileharvest.viewer.api.outline", broken)
-    world = World(tmp_path)
-    world.harvest(FIRST, {Tile(0, 1, 1): BODY})
+    monkeypatch.setattr("tileharvest.viewer.api.outline", lambda *_: {}["secret"])
     with serving(world) as client:
         reply = client.get(API)
         assert client.get("/healthz").status == 200
     assert (reply.status, reply.error) == (500, "the viewer failed; its log says why")
-    (record,) = caplog.records
-    assert record.exc_info is not None
+    assert [record.exc_info is None for record in caplog.records] == [False]
 
 
 LOCAL = ["127.0.0.1:8000", "127.8.9.1", "LocalHost:80", "localhost.", "[::1]:8000"]
@@ -145,13 +138,6 @@ def test_a_request_may_name_the_viewers_hosts_and_no_other(
     assert [one for one in asked if admits(one)] == admitted
 
 
-@pytest.mark.parametrize("name", ["https://maps.example.net", "example.net:443", "*", "", "-x"])
-def test_what_is_no_name_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="write a name alone") as refused:
-        admission("127.0.0.1", [name])
-    assert str(refused.value).startswith(f"--allow-host {name} cannot be")
-
-
 def test_a_name_that_is_not_the_viewers_is_misdirected(world: World) -> None:
     with serving(world, allowed=["maps.example.net"]) as client:
         for path in ("/healthz", "/api/v1/maps", "/page/main.js"):
@@ -161,19 +147,16 @@ def test_a_name_that_is_not_the_viewers_is_misdirected(world: World) -> None:
         assert client.ask("GET", "/healthz", {"Host": "maps.example.net"}).json == {"ok": True}
 
 
-def state(folder: Path) -> dict[Path, tuple[bytes, int]]:
-    """Of every file: bytes and time of change."""
-    return {
-        file: (file.read_bytes(), file.stat().st_mtime_ns) for file in folder.rglob("*") if file.is_file()
-    }
-
-
 def test_nothing_is_changed_but_for_the_cache(world: World) -> None:
+    def state() -> dict[Path, tuple[bytes, int]]:
+        files = [file for file in world.folder.rglob("*") if file.is_file()]
+        return {file: (file.read_bytes(), file.stat().st_mtime_ns) for file in files}
+
     world.describe()
-    world.harvest(FIRST, dict.fromkeys(square(0, 8), picture()))
-    before = state(world.folder)
+    world.harvest(FIRST, dict.fromkeys(square(0, 8), BODY))
+    before = state()
     with serving(world) as client:
         for path, query in FINE:
             assert client.get(path, query).status == 200, path
     rmtree(world.data / "cache")
-    assert state(world.folder) == before
+    assert state() == before

@@ -43,8 +43,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
             "parameter 'zoom' is missing; needed are: layer, day, zoom, x_from,",
         ),
         *(
-            ("view", {**VIEW, more: "1"}, f"parameter '{more[:80]}")
-            for more in ("colour", "lay\0er", "x" * 3000)
+            ("view", {**VIEW, more: "1"}, f"parameter '{said}' is not known here; known are: ")
+            for more, said in (("colour", "colour"), ("lay\0er", "lay\\x00er"), ("x" * 300, f"{'x' * 77}..."))
         ),
         ("changes", VIEW, "parameter 'day' is not known here; known are: layer, zoom, x_from, x_to, y_from"),
         ("view?layer=a&layer=b", {}, "parameter 'layer' is given twice"),

@@ -4,6 +4,7 @@ import asyncio
 import re
 import signal
 import socket
+from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
@@ -16,7 +17,7 @@ from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.commands.serve import viewer_of
 from tileharvest.errors import ConfigurationError
 from tileharvest.tiles.grid import Tile
-from tileharvest.viewer.server import listening, parse_port
+from tileharvest.viewer.server import admission, listening, parse_ancestors, parse_port
 
 ANNOUNCED: Final = re.compile(r"the viewer is at http://127\.0\.0\.1:(\d+)/ \(Ctrl-C ends it\)\n")
 PATIENCE: Final = 240.0
@@ -54,10 +55,34 @@ def test_a_port_that_is_taken_is_refused(world: World) -> None:
     assert done.stderr.splitlines()[-1].startswith(line)
 
 
-@pytest.mark.parametrize("port", ["http", "", "-1", "65536", "1" * 40, "８０"])
-def test_what_is_no_port_is_refused(port: str) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be: write a number from 0"):
-        parse_port(port)
+FORUMS: Final = ["https://forum.example.net", "http://a.example:8080", "https://*.example.net"]
+
+
+@pytest.mark.parametrize(
+    ("option", "parse", "wrong", "words"),
+    [
+        ("--port", parse_port, ["http", "", "-1", "65536", "1" * 40, "８０"], "write a number from 0"),
+        (
+            "--allow-host",
+            lambda name: admission(HOST, [name]),
+            ["https://maps.example.net", "example.net:443", "*", "", "-x"],
+            "write a name alone",
+        ),
+        (
+            "--frame-ancestors",
+            lambda site: parse_ancestors([*FORUMS, site]),
+            ["forum.example.net", "*", "https://a.example; x", ""],
+            "write a site such as",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_option(
+    option: str, parse: Callable[[str], object], wrong: list[str], words: str
+) -> None:
+    for value in wrong:
+        with pytest.raises(ConfigurationError, match=words) as refused:
+            parse(value)
+        assert str(refused.value).startswith(f"{option} {value} cannot be")
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", f"{'x' * 64}.invalid"])

@@ -12,8 +12,6 @@ from PIL import Image
 
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, FIRST, GREEN, IN_BLOCKS, MAP, SECOND, THIRD, World, picture, square
-from tileharvest.errors import ConfigurationError
-from tileharvest.viewer.server import parse_ancestors
 
 FORUM: Final = "https://forum.example.net"
 ONE: Final = f"/s/{MAP}/{FIRST}/15,15.5,-1"
@@ -126,12 +124,3 @@ def test_a_named_site_frames_what_is_made_for_frames_and_nothing_else(client: Cl
     for path in ("/", ONE, "/page/main.js", "/api/v1/maps", "/healthz"):
         assert policy(framed, path) == ("'none'", "DENY")
     assert framed.get(f"{ONE}.jpg").headers["Cross-Origin-Resource-Policy"] == "cross-origin"
-
-
-@pytest.mark.parametrize("site", ["forum.example.net", "*", "https://a.example; x", ""])
-def test_what_is_no_site_is_refused(site: str) -> None:
-    fine = (FORUM, "http://a.example:8080", "https://*.example.net")
-    assert parse_ancestors(fine) == fine
-    with pytest.raises(ConfigurationError, match="write a site such as") as refused:
-        parse_ancestors(["https://fine.example", site])
-    assert str(refused.value).startswith(f"--frame-ancestors {site} cannot be")

@@ -36,14 +36,14 @@ def page_files(folder: Path = FOLDER) -> dict[str, FileAnswer]:
     """Returns the answers with the files of the folder, and of the folders in it, by their path, such as
     `leaflet/leaflet.css`. The modules are scripts (`served_modules`).
 
-    Hidden files, files of kinds that no page has, and those for pages without a server are left out. Raises
-    OSError for a file that cannot be read.
+    Files of kinds that no page has, and those for pages without a server, are left out. Raises OSError for a
+    file that cannot be read.
     """
     modules: dict[str, str] = {}
     bodies: dict[str, bytes] = {}
     for file in sorted(folder.rglob("*.*")):
         inside = file.relative_to(folder)
-        if file.suffix not in _KINDS or inside.parts[0] == _WITHOUT_SERVER or "/." in f"/{inside.as_posix()}":
+        if file.suffix not in _KINDS or inside.parts[0] == _WITHOUT_SERVER:
             continue
         if file.suffix == ".js" and inside.parts[0] != _LIBRARY:
             modules[inside.as_posix()] = file.read_text(encoding="utf-8")

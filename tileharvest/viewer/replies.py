@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from aiohttp import web
 
-from tileharvest.errors import program
+from tileharvest.errors import printable, program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MOST_ECHOED: Final = 80
+_MOST_ECHOED: Final = 80
 """The most characters of a client's own text that a message repeats."""
 
 JSON: Final = "application/json"
@@ -111,10 +111,8 @@ def damaged(what: str) -> RefusedError:
 
 
 def echoed(text: str) -> str:
-    """Returns a client's own text for a message or a page, cut to `MOST_ECHOED` characters, and without what
-    UTF-8 cannot encode."""
-    shown = text if len(text) <= MOST_ECHOED else f"{text[:MOST_ECHOED]}..."
-    return shown.encode(errors="replace").decode()
+    """Returns a client's own text for a message, in one line and cut."""
+    return printable(text, _MOST_ECHOED)
 
 
 def quoted(text: str) -> str:

@@ -30,16 +30,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OUTLINE_AGE: Final = 1.0
-"""Seconds for which a map's outline is used again. Reading it takes milliseconds, and one screen needs it
-several times."""
-
-HARVESTS_AGE: Final = 3.0
-"""Seconds for which a map's harvests, and the number of its workers, are used again. Counting what an
-unfinished harvest has done reads all tiles of the map."""
+_AGE: Final = 2.0
+"""Seconds for which a map's outline and harvests are used again. Reading an outline takes milliseconds, and
+one screen needs it several times. Counting what an unfinished harvest has done reads all tiles of the map."""
 
 _MOST_KEPT: Final = 1000
-"""The most maps whose outlines and harvests are kept in memory for so long."""
+"""The most maps whose outlines and harvests are kept in memory."""
 
 _Content = TypeVar("_Content")
 
@@ -96,9 +92,9 @@ class ServedMaps:
         self._due = due
         self.store = store
         self.composer = composer
-        self._briefs = kept_for(OUTLINE_AGE, brief_outlines)
-        self._outlines = kept_for(OUTLINE_AGE, map_outline)
-        self._summaries = kept_for(HARVESTS_AGE, self._harvests_in)
+        self._briefs = kept_for(_AGE, brief_outlines)
+        self._outlines = kept_for(_AGE, map_outline)
+        self._summaries = kept_for(_AGE, self._harvests_in)
         self._only: frozenset[str] = frozenset()
         missing = sorted(set(only).difference(known := self.names()))
         if missing:

@@ -181,18 +181,16 @@ def _address(host: str, bound: Sequence[Sequence[Any]]) -> str:
 
 
 async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
-    elsewhere = ConfigurationError(f"--host {host} is not an address of this computer")
     try:
         await web.TCPSite(runner, host, port).start()
-    except (socket.gaierror, UnicodeError):
-        raise elsewhere from None
-    except OSError as error:
-        if error.errno == errno.EADDRNOTAVAIL:
-            raise elsewhere from None
-        if error.errno == errno.EADDRINUSE:
+    except (OSError, UnicodeError) as error:
+        number = getattr(error, "errno", None)
+        if isinstance(error, socket.gaierror | UnicodeError) or number == errno.EADDRNOTAVAIL:
+            raise ConfigurationError(f"--host {host} is not an address of this computer") from None
+        if number == errno.EADDRINUSE:
             raise TileHarvestError(
                 f"port {port} of {host} is in use, perhaps by another viewer: name another one, such as"
                 f" --port {port + 1}, or --port 0 for any that is free"
             ) from None
-        said = os.strerror(error.errno) if error.errno else str(error)
+        said = os.strerror(number) if number else str(error)
         raise TileHarvestError(f"port {port} of {host} cannot be opened: {said}") from None

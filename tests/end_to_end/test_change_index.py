@@ -1,4 +1,4 @@
-"""Change indexes: what a quiet day costs by them, and what follows where one is wrong."""
+"""What a quiet day costs by a change index, and what follows if an index or unchanged tiles are wrong."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -60,29 +60,34 @@ def test_a_quiet_day_of_any_map_with_an_index_costs_its_files_and_the_audit(
     assert counts(project)["skip"] >= len(before) - len(tiles)
 
 
-@pytest.fixture
-def stage(project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving]) -> Stage:
-    """After its first harvest. The site says when it was rendered."""
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_change_in_what_was_skipped_is_found_and_the_same_harvest_asks_everything(
+    project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving], has_index: bool
+) -> None:
+    """One in each of two branches, and one where no tile was: the audit need not meet them all."""
     files = drawn_site(tmp_path / "site")
-    files.configure(last_rendertime=NOON)
+    if has_index:
+        files.configure(last_rendertime=NOON)
     stage = Stage(files, misbehaving(files.folder), project)
     stage.describe(audit=1)
     stage.harvest(DAYS[0])
     assert stage.is_up_to_date
-    return stage
-
-
-def test_a_change_that_the_index_did_not_tell_of_is_found_and_the_same_harvest_repairs_itself(
-    stage: Stage,
-) -> None:
-    for leaf in ("120", "302"):
-        stage.files.draw(leaf, NOON + 100 * HOUR)
+    for leaf in ("120", "300", "302"):
+        if has_index:
+            files.draw(leaf, NOON + 100 * HOUR)
+        else:
+            # Among these times a change does not show.
+            files.draw_alone(leaf, NOON - HOUR)
     log = stage.harvest(DAYS[1])
-    assert BY_INDEX in log
-    assert "had changed and its change index did not tell" in log
+    assert the_walk(log).is_pruned
+    assert (BY_INDEX in log) is has_index
+    wrong = "and its change index did not tell" if has_index else "below one that had not"
+    (warning,) = [line for line in log.splitlines() if "] WARNING: layer" in line]
+    assert f"had changed {wrong}" in warning
+    assert "all of it is asked now" in warning
     assert stage.is_up_to_date
-    assert stage.project.harvests("small")[-1]["walk"] == "repaired"
-    # Then all is asked, although the index again tells of nothing.
+    assert project.harvests("small")[-1]["walk"] == "repaired"
+    # Then all is asked, although nothing else may have changed.
     following = the_walk(stage.harvest(DAYS[2]))
     assert not following.is_pruned
-    assert "its change index did not tell" in following.reason
+    assert wrong in following.reason

@@ -1,16 +1,16 @@
 """The throttle of one map, on a clock that jumps, beside others that share its state in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from inspect import Signature, signature
+from functools import wraps
 from itertools import pairwise
 from typing import Any, Final
 
 import pytest
 
-from tests.middlewares.making import run_jumping
+from tests.middlewares.making import JumpingLoop, run_jumping
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
@@ -58,23 +58,21 @@ def now() -> float:
     return BEGIN.timestamp() + asyncio.get_running_loop().time()
 
 
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    asyncio.run(world.shared.open())
+    yield world
+    asyncio.run(world.shared.close())
+
+
 def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Runs a test with a world of its own, on a clock that jumps."""
+    """Runs a test on a clock that jumps."""
 
-    async def running(*values: Any) -> None:
-        world = World()
-        await world.shared.open()
-        try:
-            await test(world, *values)
-        finally:
-            await world.shared.close()
-
+    @wraps(test)
     def run(**values: Any) -> None:
-        run_jumping(running(*values.values()))
+        run_jumping(test(**values))
 
-    run.__name__ = test.__name__
-    parameters = list(signature(test).parameters.values())
-    run.__signature__ = Signature(parameters[1:])  # type: ignore[attr-defined]
     return run
 
 
@@ -135,7 +133,8 @@ async def test_a_process_that_is_late_keeps_the_gap_and_loses_a_start_that_it_mi
         await started(throttle)
         starting = asyncio.ensure_future(starts_of(throttle, 2))
         await asyncio.sleep(0)
-        loop: Any = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
         loop.jump(late)
         assert await starting == pytest.approx(starts)
 

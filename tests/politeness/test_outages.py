@@ -80,16 +80,6 @@ def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_each_ti
 
 
 @pytest.mark.parametrize(
-    ("failures", "pause", "longest", "patience"), [(0, 1, 1, 1), (1, 0, 1, 1), (1, 2, 1, 1), (1, 1, 1, -1)]
-)
-def test_limits_that_cannot_be_are_refused(
-    failures: int, pause: float, longest: float, patience: float
-) -> None:
-    with pytest.raises(ValueError, match="cannot be"):
-        OutageLimits(failures, pause, longest, patience)
-
-
-@pytest.mark.parametrize(
     ("message", "cause", "words"),
     [
         ("Failed to connect to 127.0.0.1", ConnectionRefusedError(), "connection refused"),

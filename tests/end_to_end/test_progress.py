@@ -3,11 +3,17 @@
 import json
 import signal
 import socket
+import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 from urllib.request import urlopen
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, Stage, address, visit
@@ -15,7 +21,6 @@ from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import await_condition, stop
 from tests.history.outcomes import RESULTS
 from tests.servers import rules
-from tests.servers.tmux import terminal
 from tests.viewer.asking import serving
 from tests.viewer.building import World
 
@@ -43,8 +48,34 @@ def killed_half_way(stage: Stage) -> None:
     stage.site.rules.clear()
 
 
+Tmux = Callable[..., str]
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    """Runs a command of tmux, a terminal whose screen can be read as a person sees it."""
+
+    def run(*words: str) -> str:
+        # -u means UTF-8, whatever the locale of the person who runs the tests.
+        command = ["tmux", "-u", "-S", tmp_path / "tmux", "-f", "/dev/null", *words]
+        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
+
+    yield run
+    with suppress(subprocess.CalledProcessError):
+        run("kill-server")
+
+
+def await_screen(tmux: Tmux, holds: Callable[[list[str]], bool]) -> list[str]:
+    """Looks until the screen is as wanted, and returns its lines without empty ones at the bottom."""
+    until, pause = time.monotonic() + 240, threading.Event()
+    while not holds(screen := tmux("capture-pane", "-p").rstrip().splitlines()):
+        assert time.monotonic() < until, "\n".join(screen)
+        pause.wait(0.05)
+    return screen
+
+
 def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_there(
-    stage: Stage, tmp_path: Path
+    stage: Stage, tmux: Tmux
 ) -> None:
     killed_half_way(stage)
     queue = json.loads(stage.project.scrapy("queue", "small", "--json").stdout)["harvest"]
@@ -59,19 +90,24 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
         assert entry[name] == queue[name]
 
     stage.project.scrapy("pause", "small")
-    program = [sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}"]
-    with terminal(tmp_path, program, environment=stage.project.environment, workplace=ROOT) as shown:
-        screen = shown.await_screen(lambda lines: "15/20" in "".join(lines) and "paused" in lines[-2])
-        # The log's line stands above what moves, whole.
-        assert screen[0].startswith("WARNING: map 'small' is paused since")
-        assert screen[-2].startswith("small ")
-        assert screen[-2].rstrip().endswith(" 15/20 tiles  paused")
-        cost = f"{queue['requests']} requests, {queue['received_bytes']} B"
-        assert screen[-1].rstrip() == f"14 unchanged, 1 failed; {cost}"
-        assert all(len(line) <= 80 for line in screen)
+    program = (sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}")
+    given = [word for name, value in stage.project.environment.items() for word in ("-e", f"{name}={value}")]
+    # The pane must not end with its program, because the last screen would be lost.
+    keeping = ("set-option", "-g", "remain-on-exit", "on", ";")
+    size = ("-x", "80", "-y", "24", "-c", str(ROOT))
+    tmux("start-server", ";", *keeping, "new-session", "-d", *size, *given, *program)
+    screen = await_screen(tmux, lambda lines: "15/20" in "".join(lines) and "paused" in lines[-2])
+    # The log's line stands above what moves, whole.
+    assert screen[0].startswith("WARNING: map 'small' is paused since")
+    assert screen[-2].startswith("small ")
+    assert screen[-2].rstrip().endswith(" 15/20 tiles  paused")
+    cost = f"{queue['requests']} requests, {queue['received_bytes']} B"
+    assert screen[-1].rstrip() == f"14 unchanged, 1 failed; {cost}"
+    assert all(len(line) <= 80 for line in screen)
 
-        stage.project.scrapy("resume", "small")
-        screen = shown.last_screen()
+    stage.project.scrapy("resume", "small")
+    await_screen(tmux, lambda _: tmux("list-panes", "-F", "#{pane_dead}").strip() == "1")
+    screen = await_screen(tmux, bool)
     # What has moved is gone, and the report is in its place.
     assert not any("15/20" in line or "━╸" in line for line in screen)
     # The kill may have come before the queue knew that the tile had failed: then it was asked again.

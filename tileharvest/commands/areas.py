@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from argparse import Namespace
 from datetime import date
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -19,8 +18,6 @@ from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
 from tileharvest.tiles.ground import Ground, shows
-
-_CORNER: Final = re.compile(r"(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?),(-?(?:0|[1-9]\d{0,8})(?:\.\d+)?)", re.ASCII)
 
 
 class Command(ProjectCommand):
@@ -76,11 +73,13 @@ def _parsed(outline: MapOutline, name: str, corners: list[str], layer: str | Non
     """Returns the area that the arguments describe. Raises ConfigurationError."""
     numbers = []
     for corner in corners:
-        found = _CORNER.fullmatch(corner)
-        if found is None:
-            raise ConfigurationError(f"'{corner}' is not a corner: write two numbers, such as 80,-400")
-        # As they were written: whole numbers without a point.
-        numbers.append([msgspec.json.decode(number) for number in found.groups()])
+        try:
+            # As they were written: whole numbers without a point.
+            numbers.append(msgspec.json.decode(f"[{corner}]", type=tuple[int | float, int | float]))
+        except ValueError:
+            raise ConfigurationError(
+                f"'{corner}' is not a corner: write two numbers, such as 80,-400"
+            ) from None
     first = next((one.name for one in outline.layers), "")
     try:
         return msgspec.convert({"name": name, "layer": layer or first, "corners": numbers}, NamedArea)

@@ -12,8 +12,6 @@ from typing import Final, Self
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
@@ -32,6 +30,12 @@ _SHARE: Final = 20
 """Looks into the history may take one part in twenty of the time."""
 _BESIDES: Final = 4
 """The lines of a terminal that the maps leave to the log above them and to the totals below them."""
+_COLUMNS: Final = (
+    TextColumn("{task.description}", markup=False),
+    BarColumn(bar_width=None),
+    TextColumn("{task.fields[numbers]}", markup=False),
+)
+"""The columns of lines that move."""
 
 
 class ProgressLine:
@@ -51,9 +55,7 @@ class ProgressLine:
         self.note = ""
         """A text beside the numbers, such as the day that was done last."""
         self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
-            TextColumn("{task.fields[numbers]}", markup=False),
+            *_COLUMNS,
             console=console,
             disable=not (is_shown and console.is_terminal),
             transient=True,
@@ -251,12 +253,9 @@ class HarvestProgress:
 
     def _picture(self) -> Group:
         """Returns a line with a bar for each map that has room, and a text below them."""
-        grid, stats = Table.grid(padding=(0, 1), expand=True), self._stats()
-        grid.add_column(no_wrap=True)
-        grid.add_column(ratio=1)
-        grid.add_column(no_wrap=True)
+        bars, stats = Progress(*_COLUMNS, expand=True), self._stats()
         for name, one in list(stats.items())[: max(0, self._console.height - _BESIDES)]:
             total = None if one.is_pruned else one.expected or None
-            grid.add_row(Text(name), ProgressBar(total=total, completed=one.done), Text(one.in_short))
+            bars.add_task(name, total=total, completed=one.done, numbers=one.in_short)
         below = "\n".join(one.below_bar for one in stats.values()) if self._maps == 1 else self._totals()
-        return Group(grid, Text(below, no_wrap=True, overflow="ellipsis"))
+        return Group(bars.get_renderable(), Text(below, no_wrap=True, overflow="ellipsis"))

@@ -70,7 +70,13 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             )
         self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)
-        self._names = _checked_maps(self.settings, opts.name, opts.spargs)
+        named = opts.name or [name for name, one in all_maps(self.settings).items() if one.enabled]
+        self._names = list(dict.fromkeys(named))
+        if not self._names:
+            raise ConfigurationError(f"no map is enabled: `{program()} maps` lists them")
+        for name in self._names:
+            described = harvest_for(self.settings, {**opts.spargs, "map": name}).description
+            rules_for(self.settings, described)
 
     def answer(self, opts: Namespace) -> None:
         assert self.crawler_process is not None
@@ -135,14 +141,3 @@ def _write(end: HarvestEnd, *, is_alone: bool, is_verbose: bool) -> None:
         if is_alone and end.is_finished and sys.stdout.isatty():
             write_line(f"see it: {program()} serve")
     sys.stdout.flush()
-
-
-def _checked_maps(settings: BaseSettings, named: list[str], arguments: dict[str, str]) -> list[str]:
-    """Returns the names of the maps to harvest. Raises ConfigurationError if anything is wrong with a map."""
-    enabled = [] if named else [name for name, one in all_maps(settings).items() if one.enabled]
-    names = list(dict.fromkeys(named or enabled))
-    if not names:
-        raise ConfigurationError(f"no map is enabled: `{program()} maps` lists them")
-    for name in names:
-        rules_for(settings, harvest_for(settings, {**arguments, "map": name}).description)
-    return names

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import asdict
-from datetime import date
 from pathlib import Path
 
 from tileharvest.commands.export_command import DAY, ExportCommand
 from tileharvest.commands.project_command import Answer
 from tileharvest.errors import counted
 from tileharvest.export.excerpt import day_of
-from tileharvest.export.restored_tree import PastSite, Restored, restore
+from tileharvest.export.restored_tree import PastSite, restore
 from tileharvest.history.outlines import map_outline
 from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.budgets import bytes_in_words
@@ -40,22 +39,14 @@ class Command(ExportCommand):
             with self.watch(opts) as watch:
                 restored = restore(past, open_store(self.settings), folder, watch)
         result = {"map": name, "day": day.isoformat(), "folder": str(folder), **asdict(restored)}
-        words = _in_words(folder, day, restored)
-        return self.report(result, restored.missing, words, *_besides(restored))
-
-
-def _in_words(folder: Path, day: date, restored: Restored) -> str:
-    what = f"{counted(restored.tiles, 'tile')} of {day}, {counted(len(restored.files), 'configuration file')}"
-    return f"{folder}: {what}; {bytes_in_words(restored.bytes)}"
-
-
-def _besides(restored: Restored) -> list[str]:
-    """Returns what else a person must know of the restored files."""
-    lines = [
-        f"zoom {zoom} is composed and not the site's own: {counted(number, 'tile')}"
-        for zoom, number in sorted(restored.composed.items())
-    ]
-    if restored.elsewhere:
-        files = counted(restored.elsewhere, "file")
-        lines.append(f"{files} left out, because the address is not below the map's page")
-    return lines + restored.lacking
+        what = f"{counted(restored.tiles, 'tile')} of {day}"
+        files = f"{counted(len(restored.files), 'configuration file')}; {bytes_in_words(restored.bytes)}"
+        lines = [
+            f"zoom {zoom} is composed and not the site's own: {counted(number, 'tile')}"
+            for zoom, number in sorted(restored.composed.items())
+        ]
+        if restored.elsewhere:
+            left_out = counted(restored.elsewhere, "file")
+            lines.append(f"{left_out} left out, because the address is not below the map's page")
+        lines += restored.lacking
+        return self.report(result, restored.missing, f"{folder}: {what}, {files}", *lines)

@@ -258,15 +258,6 @@ async def test_all_workers_together_make_exactly_the_requests_of_the_budget(worl
 
 
 @jumping
-async def test_of_two_that_wait_for_their_turn_the_last_request_of_the_budget_is_for_one(
-    world: World,
-) -> None:
-    async with world.asking(budget=Budget(requests=2), gap=Delay.of(2.0)) as throttle:
-        await starts_of(throttle, 1)
-        assert sorted(await asyncio.gather(started(throttle), started(throttle))) == [False, True]
-
-
-@jumping
 async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -> None:
     budget = Budget(bytes=1_000, seconds=100)
     async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:

@@ -93,22 +93,14 @@ def test_why_there_is_no_answer(message: str, cause: BaseException | None, words
     assert no_answer_in_words(error) == words
 
 
-def refused(health: HostHealth, requests: int = 0, seconds: float = 0.0) -> bool:
-    """A limit that ends after a rest, at this state of the crawl's counts. Returns whether to go on."""
-    failures_to_doubt(health, is_refusal=True)
-    health.probe_failed(100.0)
-    health.probe_answered()
-    return health.slow_down(requests, seconds)
-
-
 def test_each_limit_makes_the_pace_half_of_what_it_was_or_less_until_that_does_not_help() -> None:
     health, spacings = HostHealth(LIMITS), []
     for requests, seconds in ((50, 1.0), (100, 5.0), (150, 5.1)):
-        assert refused(health, requests, seconds)
+        assert health.slow_down(requests, seconds)
         health.answered(well=True)
         spacings.append(health.spacing)
     assert spacings == pytest.approx([2 * 1 / 50, 2 * 4 / 50, 4 * 4 / 50])
-    assert [refused(health) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
+    assert [health.slow_down(0, 0.0) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
 
 
 @pytest.mark.parametrize(("refusals", "requests", "is_many"), [(3, 29, True), (3, 30, False), (2, 2, False)])
@@ -130,7 +122,7 @@ def test_a_tile_with_a_403_is_asked_once_more_or_as_one_with_a_429_at_a_host_tha
 
     assert may_limit(HostHealth(LIMITS)) == [True, False, False]
     limiting = HostHealth(LIMITS)
-    refused(limiting, 50, 1.0)
+    limiting.slow_down(50, 1.0)
     assert may_limit(limiting) == [True, True, True]
     # A probe has shown that the tiles are refused, and not whoever asks for them.
     harmless = doubted()

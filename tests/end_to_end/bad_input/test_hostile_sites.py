@@ -128,11 +128,7 @@ def told_row(line: str, config: bytes) -> Row:
     return Row(5, line, file(config))
 
 
-UNENDING: Final = {**TILESET, "path": "unending"}
-"""A layer that the site has on the first day only."""
-
 TABLE: Final = {
-    "deep": told_row("zoomLevels is 33", told([{**TILESET, "zoomLevels": 33}])),
     "twice": told_row("twice", told([TILESET, TILESET])),
     "steering": told_row(
         "zoomLevels is 33", told([{**TILESET, "path": "\x1b[2J\u202e\nerror", "zoomLevels": 33}])
@@ -149,13 +145,6 @@ TABLE: Final = {
     "private-base": told_row(
         "169.254.169.254, which the site names, was not asked: its address is of a network that is link-",
         told([{**TILESET, "base": "http://169.254.169.254/"}]),
-    ),
-    "12-levels": Row(
-        4,
-        "has more than 40 tiles, so it may have no end",
-        file(told([TILESET, {**UNENDING, "zoomLevels": 12}])),
-        tile=file(IMAGE),
-        keys={"max_tiles": 40},
     ),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),
     "packed-tile": Row(
@@ -278,11 +267,11 @@ def test_a_later_healthy_harvest_is_as_if_nothing_had_been(runs: tuple[Run, Run,
 
 
 def latest(project: Project, name: str) -> list[tuple[Any, ...]]:
-    """Returns the latest version of each tile of a map, but for those of the layer `unending`."""
+    """Returns the latest version of each tile of a map."""
     rows = project.query(
         "SELECT layers.name, zoom, x, y, sha1, max(versions.day) FROM versions"
         " JOIN layers ON layers.id = versions.layer JOIN maps ON maps.id = layers.map"
-        " WHERE maps.name = ? AND layers.name != 'unending' GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
+        " WHERE maps.name = ? GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4",
         name,
     )
     return [row[:-1] for row in rows]

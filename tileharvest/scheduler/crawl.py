@@ -20,7 +20,7 @@ from tileharvest.queue.cancellation import cancel
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from scrapy.crawler import Crawler
 
@@ -50,7 +50,6 @@ class CrawlContext:
         self.harvest: Harvest | None = None
         """The harvest. None for a spider that harvests nothing, or whose harvest was refused."""
         self._cost_meter = CostMeter()
-        """The traffic of a crawl without a harvest."""
         self.rules: Rules | None = None
         """The rules of the map, given with the harvest."""
         self.robots = Robots()
@@ -60,12 +59,9 @@ class CrawlContext:
         self.waits: list[Wait] = []
         """The waits beside the queue, the innermost last."""
         self.oldest_requests: list[Callable[[], Wait | None]] = []
-        """Functions of the download handlers of tiles. Each returns the wait for the request that has been on
-        the way for longest."""
-        self._got = (-1, -1, -1)
-        """The numbers of requests, bytes and results at the last look."""
-        self._still_since = -inf
-        """Since when these numbers have not grown, on the clock of the event loop."""
+        """Functions of the download handlers of tiles: each returns the wait for its oldest request."""
+        self._got, self._still_since = (-1, -1, -1), -inf
+        """The numbers of requests, bytes and results at the last look, and since when they are the same."""
         self._told = ""
         """The wait that was logged last."""
         self.beginning: asyncio.Task[Any] | None = None
@@ -79,32 +75,27 @@ class CrawlContext:
         self.is_finished = False
         """Whether the harvest has reached its end."""
         self.counts: Mapping[Outcome, int] = {}
-        """The exact counts of the harvest. They are set when the spider closes."""
         self.failures: Mapping[str, int] = {}
-        """The number of failed tiles for each reason. It is set when the spider closes."""
+        """The exact counts of the harvest, and the failed tiles for each reason, when it has ended."""
         self._reason: str | None = None
-        """The reason, in Scrapy's words, for which a part has ended the crawl."""
+        self._closed_for: str | None = None
+        """The reasons, in Scrapy's words, for which a part has ended the crawl and the spider has closed."""
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
-        self._closed_for: str | None = None
-        """The reason, in Scrapy's words, for which the spider has closed."""
         crawler.signals.connect(self._opened, signals.spider_opened)
         crawler.signals.connect(self._closed, signals.spider_closed)
 
     @property
     def cost_meter(self) -> CostMeter:
-        """What the crawl has cost: the traffic of its harvest, if it has one."""
+        """What the crawl has cost: what its harvest has, if it has one."""
         return self._cost_meter if self.harvest is None else self.harvest.cost_meter
 
     @property
     def is_tool(self) -> bool:
         """Whether one of Scrapy's tools makes the requests, and not the spider itself: `shell`, `fetch`,
-        `view`, `parse`, `check` or `bench`.
-
-        The requests of a tool leave nothing behind, and a tool must not take what waits for the spider. All
-        tools but the shell put a `start` of their own into the spider's class. The shell opens the spider
-        without a crawl.
-        """
+        `view`, `parse`, `check` or `bench`. They leave nothing behind, and take nothing that waits."""
+        # All tools but the shell put a `start` of their own into the spider's class. The shell opens the
+        # spider without a crawl.
         crawler = self.crawler
         return not crawler.crawling or crawler.spidercls.start.__module__.startswith("scrapy.commands.")
 
@@ -120,8 +111,7 @@ class CrawlContext:
 
     @property
     def exit_status(self) -> ExitStatus:
-        """The exit status of a command that has run this crawl. A crawl that a person has cut short ends like
-        one with an error."""
+        """The exit status of a command that has run this crawl. One that was cut short ends with an error."""
         if self.ending is not None:
             return self.ending.exit_status
         if self.harvest is None:
@@ -133,19 +123,27 @@ class CrawlContext:
         return ExitStatus.FAILED_TILES if self.counts.get(Outcome.FAILED) else ExitStatus.DONE
 
     def wait(self) -> Wait | None:
-        """Returns what has held the crawl up for some seconds, or None if the crawl makes progress. Call this
-        every second. A pause by a person and quiet hours do not count, because they are shown elsewhere."""
-        now, cost_meter = asyncio.get_running_loop().time(), self.cost_meter
+        """Returns what has held the crawl up for some seconds, or None if it makes progress. Call this every
+        second. A pause by a person and quiet hours do not count, because they are shown elsewhere."""
+        now, throttle, cost_meter = asyncio.get_running_loop().time(), self.throttle, self.cost_meter
         results = 0 if self.harvest is None else sum(self.harvest.tally.values())
         got = cost_meter.requests, cost_meter.received_bytes, results
         if self._got != got:
             self._got, self._still_since = got, now
-        if now - self._still_since < WORTH_A_WORD:
+        held = None if throttle is None else throttle.held
+        is_told = held is not None and held.reason in (HoldReason.PAUSED, HoldReason.QUIET)
+        if now - self._still_since < WORTH_A_WORD or self.is_ending or is_told:
             return None
-        held = self.throttle.held if self.throttle is not None else None
-        if self.is_ending or (held is not None and held.reason in (HoldReason.PAUSED, HoldReason.QUIET)):
-            return None
-        return next((wait for wait in self._waits() if now - wait.since >= WORTH_A_WORD), None)
+        # The most certain wait first.
+        known = self.waits[::-1]
+        if throttle is not None and held is not None and held.until is not None:
+            until = now + held.until - time.time()
+            what = f"{throttle.host}, which has asked to be left alone"
+            known.append(Wait(what, self._still_since, until))
+        under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
+        known += sorted(under_way, key=lambda wait: wait.since)[:1]
+        lasting = (one for one in known if now - one.since >= WORTH_A_WORD)
+        return next(lasting, None)
 
     def say_wait(self) -> None:
         """Logs what holds the crawl up, once for each wait."""
@@ -156,26 +154,9 @@ class CrawlContext:
         zone = UTC if self.harvest is None else self.harvest.description.zone_info
         _logger.info("%s", wait.in_words(asyncio.get_running_loop().time(), datetime.now(zone)))
 
-    def _waits(self) -> Iterator[Wait]:
-        """Yields what the crawl may wait for now, the most certain wait first."""
-        since = self._still_since
-        known = [Wait(wait.what, max(since, wait.since), wait.until) for wait in reversed(self.waits)]
-        held = self.throttle.held if self.throttle is not None else None
-        if held is not None and held.until is not None and self.throttle is not None:
-            until = asyncio.get_running_loop().time() + held.until - time.time()
-            known.append(Wait(f"{self.throttle.host}, which has asked to be left alone", since, until))
-        yield from known
-        under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
-        if under_way:
-            oldest = min(under_way, key=lambda wait: wait.since)
-            yield Wait(oldest.what, max(since, oldest.since), oldest.until)
-
     def end(self, why: TileHarvestError | str) -> None:
-        """Ends the crawl for a failure, or for a reason in Scrapy's words, such as `finished`.
-
-        The first failure is logged and kept in `ending`, also if the crawl is ending already. Requests on the
-        way are finished first.
-        """
+        """Ends the crawl for a failure, or for a reason in Scrapy's words. Requests on the way are finished
+        first. The first failure is logged, also if the crawl is ending already."""
         if isinstance(why, TileHarvestError):
             if self.ending is not None:
                 return
@@ -218,8 +199,7 @@ def crawl_of(crawler: Crawler) -> CrawlContext:
 
 
 def as_error(error: BaseException) -> TileHarvestError:
-    """Returns the error if it is one of ours. Any other is a mistake in the program: it is logged, and
-    becomes an error for a person."""
+    """Returns the error if it is one of ours. Any other is a mistake in the program, and is logged."""
     if isinstance(error, TileHarvestError):
         return error
     _logger.error("a mistake in the program stopped the crawl", exc_info=error)

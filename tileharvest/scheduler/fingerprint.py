@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from scrapy import Spider
 from scrapy.utils.request import fingerprint
 from w3lib.url import url_query_cleaner
-
-from tileharvest.scheduler.leases import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,17 +37,3 @@ class SegmentFingerprinter:
             if url != request.url:
                 request = request.replace(url=url, callback=None, errback=None)
         return fingerprint(request)
-
-
-def filtered_by(request: Request, crawler: Crawler) -> bytes | None:
-    """Returns the fingerprint by which a request is filtered, or None for one that is never dropped as seen.
-
-    Scrapy does not filter the requests that it makes of `start_urls`; here a segment has each of them once. A
-    repeat or a redirect of one is not meant.
-    """
-    has_usual_start = crawler.spidercls.start is Spider.start
-    is_of_start_urls = has_usual_start and "is_start_request" in request.meta and LEASE not in request.meta
-    if request.dont_filter and not is_of_start_urls:
-        return None
-    assert crawler.request_fingerprinter is not None
-    return crawler.request_fingerprinter.fingerprint(request)

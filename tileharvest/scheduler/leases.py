@@ -21,17 +21,15 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.scheduler import Scheduler
 
 LEASE = "lease"
-"""Key of meta: `{"id": ..., "attempt": ...}`, which names the lease of a request. A request that the program
-makes of another one has that one's key, and is not meant."""
+"""Key of meta: `{"id": ..., "attempt": ...}`, which names the lease of a request, or of its origin."""
 
 
 class Handed:
     """A request that was handed to Scrapy's engine, until its lease ends.
 
     The lease ends when the callback or errback has come to its end, the requests that came of it are
-    enqueued, and its items have passed their pipelines. Until then this is the request's errback, and calls
-    the request's own one, because no spider middleware sees what an errback yields when a request could not
-    be downloaded.
+    enqueued, and its items have passed their pipelines. Until then this is the request's errback, because no
+    spider middleware sees what an errback yields when a request could not be downloaded.
     """
 
     def __init__(self, scheduler: Scheduler, lease: Lease, request: Request) -> None:
@@ -40,8 +38,8 @@ class Handed:
         self.errback = request.errback
         """The request's own errback."""
         self.is_at_spider = False
-        """Whether its answer or its failure has come to the spider. Before that, a request which is made of
-        this one takes its place, such as a repeat or a redirect."""
+        """Whether its answer or its failure has come to the spider. Before that, a repeat or a redirect that
+        is made of this one takes its place."""
         self._items = 0
         """The items that came of it and are not through their pipelines."""
         self._is_consumed = False
@@ -109,7 +107,7 @@ class LeaseMiddleware:
     """The spider middleware that lets the scheduler know when a request is through.
 
     It must be the nearest to the engine, so that it sees what all others let through. It also keeps the
-    spider open while the queue knows of anything to come, because a scheduler cannot wake the engine.
+    spider open while the queue knows of anything to come.
     """
 
     def __init__(self) -> None:
@@ -119,9 +117,8 @@ class LeaseMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         middleware = cls()
-        crawler.signals.connect(middleware.item_through, signals.item_scraped)
-        crawler.signals.connect(middleware.item_through, signals.item_dropped)
-        crawler.signals.connect(middleware.item_error, signals.item_error)
+        for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
+            crawler.signals.connect(middleware.item_through, signal)
         crawler.signals.connect(middleware.spider_error, signals.spider_error)
         return middleware
 
@@ -145,13 +142,9 @@ class LeaseMiddleware:
         async for one in result if handed is None else handed.consume(result):
             yield one
 
-    def item_through(self, response: Response | Failure | None) -> None:
+    def item_through(self, response: Response | Failure | None, failure: Failure | None = None) -> None:
         if (handed := self._handed(response)) is not None:
-            handed.item_through()
-
-    def item_error(self, response: Response | Failure | None, failure: Failure) -> None:
-        if (handed := self._handed(response)) is not None:
-            handed.item_through(f"an item's pipeline raised {failure.value!r}")
+            handed.item_through(f"an item's pipeline raised {failure.value!r}" if failure else "")
 
     def spider_error(self, response: Response | Failure | None, failure: Failure) -> None:
         if (handed := self._handed(response)) is not None:
@@ -159,6 +152,4 @@ class LeaseMiddleware:
 
     def _handed(self, response: Response | Failure | None) -> Handed | None:
         request = getattr(response, "request", None)
-        if request is None or self.scheduler is None:
-            return None
-        return self.scheduler.handed(request)
+        return None if request is None or self.scheduler is None else self.scheduler.handed(request)

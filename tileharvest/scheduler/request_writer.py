@@ -25,18 +25,11 @@ _CLASSES: Final = (Request, FormRequest, JsonRequest)
 _OF_THE_MOMENT: Final = frozenset({LEASE, NOT_BEFORE, "download_latency"})
 """The keys of meta that belong to one attempt, or are kept elsewhere in the entry."""
 
-_NOT_WRITTEN: Final = ("_class", "dumps_kwargs")
-"""Keys of `Request.to_dict` that are not written. The kind says the class, and `dumps_kwargs` has done its
-work when a JsonRequest was made."""
-
 
 class RequestWriter:
     """Writes the requests of one spider, and reads them. A callback is a method of the spider, and is written
-    as its name. The spider's `request_classes` names classes of its own, whose `attributes` are all that is
-    written of them.
-
-    All methods raise CodecError, as `queue/codec.py` does.
-    """
+    as its name. The spider's `request_classes` names classes of its own, of which the `attributes` are
+    written. All methods raise CodecError."""
 
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
@@ -60,7 +53,8 @@ class RequestWriter:
         found["callback"], found["errback"] = self._names.get(callback), self._names.get(errback)
         found["meta"] = {key: value for key, value in request.meta.items() if key not in _OF_THE_MOMENT}
         found["headers"] = _as_text(found["headers"]) if found["headers"] else ()
-        for name in _NOT_WRITTEN:
+        # The kind says the class, and `dumps_kwargs` has done its work when a JsonRequest was made.
+        for name in ("_class", "dumps_kwargs"):
             found.pop(name, None)
         return encode(QueuedRequest(version=VERSION, kind=kind, **found))
 
@@ -88,17 +82,13 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
     `_callback` of CrawlSpider, which finds the callback of a rule. Of Scrapy's `Spider` only `parse` and
     `_parse` are allowed: no request may name `start` or `__init__`.
     """
-    found: dict[str, Any] = {"parse": Spider.parse, "_parse": Spider._parse}
-    of_spider = vars(Spider).keys() - found.keys()
+    callbacks: dict[str, Any] = {"parse": Spider.parse, "_parse": Spider._parse}
     for base in reversed(spider_class.__mro__):
-        if base not in Spider.__mro__:
-            functions = ((name, value) for name, value in vars(base).items() if inspect.isfunction(value))
-            found.update(
-                (name, value)
-                for name, value in functions
-                if name not in of_spider and not (name.startswith("__") and name.endswith("__"))
-            )
-    return found
+        for name, value in vars(base).items() if base not in Spider.__mro__ else ():
+            is_allowed = name in callbacks or not (hasattr(Spider, name) or name.startswith("__"))
+            if is_allowed and inspect.isfunction(value):
+                callbacks[name] = value
+    return callbacks
 
 
 def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:

@@ -26,7 +26,6 @@ from tileharvest.queue.codec import NOT_BEFORE, CodecError
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.port import Counts, End, Entry, Exchanged, Failure
 from tileharvest.scheduler.crawl import as_error, crawl_of
-from tileharvest.scheduler.fingerprint import filtered_by
 from tileharvest.scheduler.leases import LEASE, Handed, LeaseMiddleware
 from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.settings import open_queue, own_arguments, queue_for, without_effect
@@ -55,10 +54,8 @@ _ENOUGH: Final = 16
 class Scheduler(BaseScheduler):
     """Offers each request once per segment, by priority, and forgets none.
 
-    It serves any spider of any project. The highest priority of all that waits goes first; among equals a
-    request of the download slot with the fewest requests under way, and then the one that came first. A
-    request goes to the failure list if its callback or its items raise, or if it could not be downloaded and
-    has no errback. `meta["not_before"]`, in seconds since 1970, delays it.
+    It serves any spider of any project, in the order of `RequestQueue`. A request goes to the failure list if
+    its callback or its items raise, or if it could not be downloaded and has no errback.
 
     Requests and the ends of leases are gathered during one turn of the event loop, and one task tells them to
     the queue, in their order.
@@ -69,31 +66,29 @@ class Scheduler(BaseScheduler):
         assert spider is not None
         self._crawler = crawler
         self.queue, self.segment = queue_for(crawler)
-        """The queue, which may be asked for more while `is_open`, and the segment of all requests."""
+        """The queue, and the segment of all requests."""
         self._crawl = crawl_of(crawler)
         self._ahead = (settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2
-        """The most requests that are leased before the engine asks for them: half of those that are under
-        way. So the engine need not wait for each one, and what is urgent waits for a few others at most."""
+        """The most requests that are leased before the engine asks for them. So the engine need not wait for
+        each one, and what is urgent waits for a few others at most."""
         self._filters = load_object(settings["DUPEFILTER_CLASS"]) is not BaseDupeFilter
-        """Whether a request that was seen in its segment is dropped."""
         self._is_tool = self._crawl.is_tool
-        """Whether one of Scrapy's tools asks. Its requests wait in memory, because the shell gives them their
-        callback only after it has enqueued them."""
+        """Whether one of Scrapy's tools asks, which a crawl that is being stopped looks like. Its requests
+        wait in memory, because the shell gives them their callback only after it has enqueued them."""
         self._stays = switch(own_arguments(spider), "stay", "a spider that waits for requests")
         self._writer = RequestWriter(spider)
         self._memory: list[tuple[float, int, int, Request]] = []
-        """The requests that JSON cannot hold, which are lost when the process ends. A heap: the time before
-        which it is not offered, in seconds since 1970 or 0; the negative priority; a number; the request."""
+        """The requests that JSON cannot hold, which are lost when the process ends. A heap: the time from
+        which it is offered, or 0; the negative priority; a number; the request."""
         self._seen: set[bytes] = set()
         """The fingerprints of requests that only this process remembers."""
         self.is_open = False
         """Whether the queue is open."""
         self._is_started = False
-        """Whether Scrapy has opened the spider, so that requests may be offered."""
+        """Whether Scrapy has opened the spider."""
         self._pushed: list[tuple[Entry, Request]] = []
-        """What the queue is to be told, with the requests that it is about."""
         self._ended: list[End] = []
-        """The ends of leases that the queue is to be told, after what was pushed."""
+        """The entries, with their requests, and then the ends of leases that the queue is to be told."""
         self._exchanging: asyncio.Task[None] | None = None
         self._has_changed = asyncio.Event()
         """Set while the queue is to be told or asked something."""
@@ -111,10 +106,7 @@ class Scheduler(BaseScheduler):
         self._waking: Request | None = None
         self.controls = Controls()
         """What a person has ordered, as of the last look."""
-        self._stop_before: str | None = None
-        """The order to stop that was given before the crawl began."""
         self._nothing_waits = asyncio.Event()
-        self._said_waiting = False
         self.left_nothing = False
         """Whether nothing waited any more, for now or for later, when the scheduler was closed."""
 
@@ -145,11 +137,10 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
-        """Lets a request wait. Returns False if it is dropped at once: for a mistake in its meta, or as a
-        POST that this process has enqueued before.
+        """Lets a request wait. Returns False if it is dropped at once.
 
         The queue drops a request that its segment has seen. That is known only after this returns; the signal
-        `request_dropped` is sent then. A request that cannot be written waits in memory.
+        `request_dropped` is sent then.
         """
         if request is self._waking:
             return True
@@ -177,7 +168,9 @@ class Scheduler(BaseScheduler):
             return False
         is_any_here = self._ready or self._pushed or self._memory
         is_any = is_any_here or self._has_more or self._answer.elsewhere or self._stays
-        return bool(is_any) or self._stays_for(self._answer.next_due)
+        longest = float(setting(self._crawler.settings, "CLOSE_WHEN_WAITING"))
+        due = self._answer.next_due
+        return bool(is_any) or (due is not None and due - time.time() <= longest)
 
     @property
     def _has_more(self) -> bool:
@@ -202,21 +195,16 @@ class Scheduler(BaseScheduler):
         if self._handed.pop((lease.id, lease.attempt), None) is None or not self.is_open:
             return
         # Results that may not be kept are asked again in a later run.
-        how = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
-        self._end(lease, how, handed.reason)
+        how: Any = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
+        self._ended.append(End(lease.id, lease.attempt, how, handed.reason))
         self._look_again()
-
-    def _end(self, lease: Lease, how: Any, reason: str = "") -> None:
-        self._ended.append(End(lease.id, lease.attempt, how, reason))
 
     # What spiders, extensions and commands ask
 
     @property
     def is_busy(self) -> bool:
         """Whether the engine has any request of the queue, or gets one as soon as it has room."""
-        throttle = self._crawl.throttle
-        is_free = throttle is None or throttle.held is None
-        return bool(self._handed) or (is_free and (bool(self._ready) or self._has_more))
+        return bool(self._handed) or (not self._is_throttled and bool(self._ready or self._has_more))
 
     async def told(self) -> None:
         """Returns when the queue has taken all that was meant for it."""
@@ -254,7 +242,7 @@ class Scheduler(BaseScheduler):
         try:
             controls = await open_queue(self.queue, self.segment, self._crawler)
             # An order to stop from before is not meant for this crawl.
-            self._stop_before = controls.stop
+            self.controls = Controls(stop=controls.stop)
             self._hear(controls)
             if self._crawl.harvest is None:
                 # A spider that makes the same requests in each segment asks only once: they are seen then.
@@ -288,12 +276,20 @@ class Scheduler(BaseScheduler):
         if self._exchanging is not None:
             await self._exchanging
         if lost := len(self._memory):
-            _logger.warning(
-                "what waited in memory was not made, and is not kept: %s", counted(lost, "request")
-            )
+            words = "what waited in memory was not made, and is not kept: %s"
+            _logger.warning(words, counted(lost, "request"))
+        if (due := self._answer.next_due) is not None and not self._crawl.is_ending:
+            zone = UTC if (harvest := self._crawl.harvest) is None else harvest.description.zone_info
+            until = f"{datetime.fromtimestamp(due, zone):%Y-%m-%d %H:%M:%S %Z}"
+            _logger.info("requests wait until %s; run it again then", until)
         try:
             if self.is_open:
-                await self._tell_the_rest()
+                self._ended += [End(one.id, one.attempt, "release") for _, _, one, _ in self._ready]
+                # Scrapy has ended these requests in a way that it tells nobody of.
+                for handed in list(self._handed.values()):
+                    self.through(handed)
+                entries = [entry for entry, _ in self._pushed]
+                await self.queue.exchange(entries, self._ended, 0, (), time.time())
                 counts = await self.queue.counts(self.segment, time.time())
                 self.left_nothing = not counts.left and not lost
                 for name, value in counts.as_plain().items():
@@ -303,17 +299,6 @@ class Scheduler(BaseScheduler):
         finally:
             self.is_open = False
             await self.queue.close()
-
-    async def _tell_the_rest(self) -> None:
-        for _, _, lease, _ in self._ready:
-            self._end(lease, "release")
-        self._ready.clear()
-        # Scrapy has ended these requests in a way that it tells nobody of.
-        for handed in list(self._handed.values()):
-            self.through(handed)
-        if self._pushed or self._ended:
-            entries = [entry for entry, _ in self._pushed]
-            await self.queue.exchange(entries, self._ended, 0, (), time.time())
 
     # From requests to entries
 
@@ -325,20 +310,18 @@ class Scheduler(BaseScheduler):
             mistake = "%s was not queued: meta['%s'] %r is not a time: give seconds since 1970"
             _logger.error(mistake, request, NOT_BEFORE, due)
             return self._drop("mistaken")
-        fingerprint = filtered_by(request, self._crawler) if self._filters else None
+        fingerprint = self._fingerprint(request) if self._filters else None
         body = None
         if not self._is_tool:
             try:
                 body = self._writer.write(request)
             except CodecError as error:
                 if not self._crawler.stats.get_value("scheduler/in_memory"):
-                    _logger.warning(
-                        "%s waits in memory, because JSON cannot hold it: %s. It is lost if the process ends"
-                        " before it was made. The same is not said again for others; scheduler/in_memory"
-                        " counts them",
-                        request,
-                        error,
+                    words = (
+                        "%s waits in memory, because JSON cannot hold it: %s. It is lost with the process."
+                        " scheduler/in_memory counts others, of which nothing more is said"
                     )
+                    _logger.warning(words, request, error)
         # Only the process remembers a POST, as with Scrapy's scheduler: a later run must be able to log in.
         if fingerprint is not None and (body is None or request.method == "POST"):
             if fingerprint in self._seen:
@@ -359,6 +342,18 @@ class Scheduler(BaseScheduler):
         self._look_again()
         return True
 
+    def _fingerprint(self, request: Request) -> bytes | None:
+        """Returns the fingerprint by which a request is filtered, or None for one that is never dropped.
+
+        Scrapy does not filter the requests that it makes of `start_urls`; here a segment has each of them
+        once. A repeat or a redirect of one is not meant.
+        """
+        is_start = "is_start_request" in request.meta and LEASE not in request.meta
+        if request.dont_filter and not (is_start and self._crawler.spidercls.start is Spider.start):
+            return None
+        found: bytes = self._crawler.request_fingerprinter.fingerprint(request)
+        return found
+
     def _drop(self, why: str) -> bool:
         self._count(f"dropped/{why}")
         if why == "seen":
@@ -371,11 +366,14 @@ class Scheduler(BaseScheduler):
     def _is_held(self) -> bool:
         """Whether nothing may start: the spider has not begun or is ending, a person has paused the crawl,
         or the throttle of a map holds."""
-        if not self._is_started or self._crawl.beginning is not None or self._crawl.is_ending:
-            return True
-        if self._crawl.throttle is not None and self._crawl.throttle.held is not None:
-            return True
-        return self.controls.paused is not None
+        crawl = self._crawl
+        is_at_work = self._is_started and crawl.beginning is None and not crawl.is_ending
+        return not is_at_work or self.controls.paused is not None or self._is_throttled
+
+    @property
+    def _is_throttled(self) -> bool:
+        throttle = self._crawl.throttle
+        return throttle is not None and throttle.held is not None
 
     def _next(self) -> Request | None:
         # No other worker gets any of these.
@@ -388,18 +386,6 @@ class Scheduler(BaseScheduler):
         request.errback = handed
         if len(self._ready) <= self._ahead // 2:
             self._look_again()
-        return request
-
-    def _made_of(self, lease: Lease) -> Request | None:
-        """Returns the request that a lease is about, or None if it cannot be made. The lease ends then."""
-        try:
-            request = self._writer.read(lease.body)
-        except CodecError as error:
-            _logger.error("%s; the page is asked anew when the spider comes to it again", error)
-            self._count("dropped/unreadable")
-            self._end(lease, "unsee", str(error))
-            return None
-        request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
         return request
 
     # The exchange with the queue
@@ -438,7 +424,7 @@ class Scheduler(BaseScheduler):
 
     async def _is_due(self) -> bool:
         """Returns when something has changed, when a delayed request is due, or after a second, as others may
-        have pushed or lost something. Returns False if the crawl ends."""
+        have pushed something. Returns False if the crawl ends."""
         pause = LOOK
         if self._answer.next_due is not None:
             # The clock of a shared queue may be behind ours.
@@ -455,8 +441,7 @@ class Scheduler(BaseScheduler):
         """How many leases are wanted."""
         if not self._is_started or self.controls.paused is not None:
             return 0
-        number = self._ahead - len(self._ready)
-        return max(number, 1 if self._is_hungry and not self._ready else 0)
+        return max(self._ahead - len(self._ready), int(self._is_hungry and not self._ready))
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
@@ -466,16 +451,22 @@ class Scheduler(BaseScheduler):
                 signals.request_dropped, request=requests[place], spider=self._crawler.spider
             )
         for lease in answer.leases:
-            request = self._made_of(lease)
-            if request is not None:
-                heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
+            try:
+                request = self._writer.read(lease.body)
+            except CodecError as error:
+                _logger.error("%s; the page is asked anew when the spider comes to it again", error)
+                self._count("dropped/unreadable")
+                self._ended.append(End(lease.id, lease.attempt, "unsee", str(error)))
+                continue
+            request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
+            heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
         self._answer = answer
 
     def _wake(self) -> None:
         """Lets the engine ask for what is ready, or look whether the spider is idle.
 
-        Scrapy has no call for that. So one of the ready requests is given to the engine as if it was new; the
-        engine gives it to `enqueue_request`, and asks for requests then."""
+        Scrapy has no call for that. So the engine gets a ready request as if it was new, gives it to
+        `enqueue_request`, and asks for requests then."""
         if not self.has_pending_requests() and not self._handed:
             self._nothing_waits.set()
         if not self._ready or not self._is_hungry or self._is_held:
@@ -502,24 +493,10 @@ class Scheduler(BaseScheduler):
         # The spiders of `add` and `plan` have no name, so that Scrapy does not list them.
         harvest, spider_name = self._crawl.harvest, getattr(self._crawler.spidercls, "name", "")
         kind, name = ("spider", spider_name) if harvest is None else ("map", harvest.description.name)
-        if controls.stop != self._stop_before:
-            self._stop_before = controls.stop
+        if controls.stop != before.stop:
             _logger.info("a person has stopped %s '%s'", kind, name)
             self._crawl.end("stopped")
         controls.say_news(before, f"{kind} '{name}'", name)
-
-    def _stays_for(self, next_due: float | None) -> bool:
-        """Returns whether the spider stays until the next delayed request is due."""
-        if next_due is None:
-            return False
-        if next_due - time.time() <= float(setting(self._crawler.settings, "CLOSE_WHEN_WAITING")):
-            return True
-        if not self._said_waiting:
-            self._said_waiting = True
-            harvest = self._crawl.harvest
-            due = datetime.fromtimestamp(next_due, UTC if harvest is None else harvest.description.zone_info)
-            _logger.info("requests wait until %s; run it again then", f"{due:%Y-%m-%d %H:%M:%S %Z}")
-        return False
 
     def _count(self, name: str, number: int = 1) -> None:
         if number:

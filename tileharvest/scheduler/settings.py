@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 from datetime import UTC, datetime
@@ -33,20 +34,13 @@ if TYPE_CHECKING:
 _NOT_ARGUMENTS: Final = frozenset({"name", "fresh", "stay", "dry", "segment", "redis_key", "redis_encoding"})
 """Attributes of spiders that say nothing about what is crawled."""
 
-_WITHOUT_EFFECT: Final = (
-    "JOBDIR",
-    "SCHEDULER_DISK_QUEUE",
-    "SCHEDULER_MEMORY_QUEUE",
-    "SCHEDULER_PRIORITY_QUEUE",
-    "SCHEDULER_START_DISK_QUEUE",
-    "SCHEDULER_START_MEMORY_QUEUE",
-)
+_WITHOUT_EFFECT: Final = re.compile("JOBDIR|SCHEDULER_.+_QUEUE")
 """Scrapy's settings for the queues of its own scheduler."""
 
 
 def queue_for(crawler: Crawler) -> tuple[RequestQueue, str]:
-    """Returns the queue of a crawler, which is not open, and the segment of all its requests, which is fixed
-    when the crawl starts. Raises ConfigurationError."""
+    """Returns the queue of a crawler, which is not open, and the segment of all its requests, fixed for the
+    crawl. Raises ConfigurationError."""
     settings, spider, crawl = crawler.settings, crawler.spider, crawl_of(crawler)
     assert spider is not None
     own = own_arguments(spider)
@@ -67,8 +61,7 @@ def queue_for(crawler: Crawler) -> tuple[RequestQueue, str]:
 
 
 def own_arguments(spider: Spider) -> dict[str, str]:
-    """Returns the attributes of the spider itself that are texts. Its class may use the names of our
-    arguments for something else."""
+    """Returns the spider's own texts. Its class may use the names of our arguments for something else."""
     return {name: value for name, value in vars(spider).items() if isinstance(value, str)}
 
 
@@ -101,15 +94,16 @@ def arguments_of(spider: Spider) -> dict[str, Any]:
 
 def without_effect(settings: BaseSettings) -> list[str]:
     """Returns the settings of the project that have no effect under our scheduler."""
-    named = [one for one in _WITHOUT_EFFECT if settings.get(one) and (settings.getpriority(one) or 0) > 0]
+    found = (one for one in settings if _WITHOUT_EFFECT.fullmatch(one) and settings.get(one))
+    named = [one for one in found if (settings.getpriority(one) or 0) > 0]
     if load_object(settings["DUPEFILTER_CLASS"]) not in (BaseDupeFilter, RFPDupeFilter):
         named.append("DUPEFILTER_CLASS")
     return named
 
 
 async def open_queue(queue: RequestQueue, segment: str, crawler: Crawler) -> Controls:
-    """Becomes a worker of the queue, and forgets what does not count any more. Returns what a person has
-    ordered. Raises QueueError, also if this worker must not work beside the others."""
+    """Becomes a worker of the queue, and forgets what does not count any more. Returns a person's orders.
+    Raises QueueError, also if this worker must not work beside the others."""
     assert crawler.spider is not None
     is_fresh = switch(own_arguments(crawler.spider), "fresh", "asking again for everything")
     try:
@@ -121,7 +115,12 @@ async def open_queue(queue: RequestQueue, segment: str, crawler: Crawler) -> Con
         await queue.discard()
         await queue.open(segment, time.time())
     is_harvest = crawl_of(crawler).harvest is not None
-    is_history_local = is_harvest and _is_history_local(crawler.settings)
+    is_history_local = False
+    if is_harvest:
+        # The history and the tiles need what other spiders may not have installed.
+        from tileharvest.history.settings import database_url  # noqa: PLC0415
+
+        is_history_local = database_url(crawler.settings).startswith("sqlite")
     refuse_company(await queue.workers() or (), segment, is_fresh=is_fresh, is_history_local=is_history_local)
     if is_fresh:
         await queue.forget(segment)
@@ -135,20 +134,20 @@ async def open_queue(queue: RequestQueue, segment: str, crawler: Crawler) -> Con
 def refuse_company(
     workers: Sequence[Worker], segment: str, *, is_fresh: bool, is_history_local: bool
 ) -> None:
-    """Raises QueueError if this worker must not work beside the others.
-
-    It must not work for another segment than theirs. It must not start afresh beside them. And if its history
-    is a file, it must not work beside workers of another machine.
-    """
-    others = [one for one in workers if not _is_own(one)]
-    strangers = [one for one in others if one.machine not in {own.machine for own in workers if _is_own(own)}]
+    """Raises QueueError if this worker must not work beside the others: for another segment than theirs,
+    afresh, or with a history in a file beside workers of another machine."""
+    mine = socket.gethostname(), os.getpid()
+    # One with the same pid was killed in this container.
+    own = [one for one in workers if (one.host, one.pid) == mine]
+    others = [one for one in workers if one not in own]
+    strangers = [one for one in others if one.machine not in {mine.machine for mine in own}]
+    earlier = [one for one in others if one.segment not in ("", segment)]
     if is_history_local and strangers:
         raise QueueError(
             f"this worker keeps the history in a file of its own machine, and {named(strangers)} on"
             " another one works on the same queue: each would record a part of the harvest; nothing was asked"
             " for; give all of them one PostgreSQL, DATABASE_URL=postgresql+psycopg://USER:PASSWORD@HOST/NAME"
         )
-    earlier = [one for one in others if one.segment not in ("", segment)]
     if earlier:
         raise QueueError(
             f"the crawl of {earlier[0].segment} is still under way at {named(earlier)}; nothing was asked"
@@ -160,16 +159,3 @@ def refuse_company(
             f"a crawl cannot start afresh while others work on it: {named(others)}; nothing was changed;"
             " let them end or stop them, or leave out --fresh or -a fresh=1 to work with them"
         )
-
-
-def _is_own(worker: Worker) -> bool:
-    """Returns whether this is our own worker, or one with the same pid that was killed in this container."""
-    return worker.host == socket.gethostname() and worker.pid == os.getpid()
-
-
-def _is_history_local(settings: BaseSettings) -> bool:
-    """Returns whether results go to a history in a file, which only workers of one machine can share."""
-    # The history and the tiles need what other spiders may not have installed.
-    from tileharvest.history.settings import database_url  # noqa: PLC0415
-
-    return database_url(settings).startswith("sqlite")

@@ -26,9 +26,6 @@ class MinedMap(Renderer):
     files = ("data/info.json",)
     doubt = "it leaves the time of a parent whose bytes stay as it was"  # `fs.rs`
 
-    def recognises(self, page):
-        return "MinedMap.js" in page
-
     async def layers(self, found, description, fetch):
         info = msgspec.json.decode(found.body, type=Info)
         depth = len(info.mipmaps)

@@ -22,10 +22,7 @@ zooms = [-3, 0]   # deep ones only
 @pytest.fixture(scope="module")
 def site(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Rendering:
     folder = tmp_path_factory.mktemp("site")
-    site = Rendering(published(shared_maps, "alexjj", 1, folder), SMALL_DEPTH)
-    (site.folder / "blue").mkdir()
-    (site.folder / "blue" / "index.html").write_text("<title>BlueMap</title>", encoding="utf-8")
-    return site
+    return Rendering(published(shared_maps, "alexjj", 1, folder), SMALL_DEPTH)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +72,6 @@ def test_the_first_map_begins_the_file(project: Project, server: Nginx) -> None:
     ("arguments", "status", "said"),
     [
         (["{site}", "--layer", "night"], 2, LAYER),
-        (["{site}/blue"], 5, "/blue/settings.json: is"),
         (["{site}/nothing"], 5, "/nothing/: is the address right?"),
     ],
 )

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from tests.servers import minedmap
 from tests.servers.plain_tiles import plain_tiles, tile_json
 from tests.servers.published import published
 from tileharvest.maps.description import MapDescription
@@ -27,25 +26,6 @@ VERSIONS: Final = {
     "bluemap": [("labyrinthmc", 5)],
 }
 """The published maps of each renderer, each with its last version."""
-
-PAGES: Final = {
-    "minedmap": minedmap.PAGE,
-    "overviewer": '<script type="text/javascript" src="overviewerConfig.js"></script>',
-    "mapcrafter": '<meta name="generator" content="Mapcrafter 1.5.4 (v.1.5.4)" />',
-    "unmined": '<script type="text/javascript" src="unmined.map.properties.js"></script>',
-    "xyz": tile_json("https://map.example.net/world/{z}/{x}/{y}.png"),
-    "dynmap": "window.dynmap = new DynMap($.extend({container: $('#mcmap')}, config));",
-    "squaremap": (
-        '<meta property="og:title" content="squaremap" />'
-        '<!--<meta property="og:image" content="https://github.com/pl3xgaming/Pl3xMap/raw/master/og.png">-->'
-    ),
-    "pl3xmap": (
-        '<meta name="keywords" content="Minecraft, Map, Pl3x, Pl3xMap, LiveMap, BlueMap, Dynmap, SquareMap"/>'
-        '<meta property="og:title" content="Pl3xMap"/>'
-    ),
-    "bluemap": '<meta name="og:site_name" content="BlueMap">',
-}
-"""Lines of the HTML page that each renderer writes; of plain tiles what stands in its place."""
 
 
 @dataclass
@@ -93,5 +73,5 @@ def of_map(shared_maps: Path, name: str, version: int, folder: Path) -> Publishe
     if name not in (one for one, _ in VERSIONS["xyz"]):
         return PublishedSite(published(shared_maps, name, version, folder))
     site = PublishedSite(plain_tiles(shared_maps, version, folder / "site"))
-    (site.folder / "index.html").write_text(PAGES["xyz"], encoding="utf-8")
+    (site.folder / "index.html").write_text(tile_json(f"{PAGE}{{z}}/{{x}}/{{y}}.png"), encoding="utf-8")
     return site

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.renderers.sites import PAGE, PAGES, VERSIONS, PublishedSite, of_map
+from tests.renderers.sites import PAGE, VERSIONS, PublishedSite, of_map
 from tests.renderers.unmined_exports import bitmap, properties
 from tests.servers.minedmap import example, install, published_as_minedmap
 from tileharvest.errors import SiteError
@@ -55,14 +55,9 @@ def drawn(request: pytest.FixtureRequest, shared_maps: Path, tmp_path: Path) -> 
 
 
 def test_every_renderer_is_held_to_this() -> None:
-    assert VERSIONS.keys() == PAGES.keys() == RENDERERS.keys()
+    assert VERSIONS.keys() == RENDERERS.keys()
     assert all(name == renderer.name for name, renderer in RENDERERS.items())
     assert all(re.fullmatch("[a-z0-9]+", name) for name in RENDERERS)
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_recognised_by_the_renderer_that_wrote_it_alone(name: str) -> None:
-    assert [one.name for one in RENDERERS.values() if one.recognises(PAGES[name])] == [name]
 
 
 def test_a_look_at_a_site_costs_a_few_small_files_and_no_tile_and_says_the_same_again(drawn: Drawn) -> None:
@@ -80,13 +75,13 @@ def test_every_published_tile_has_one_name_and_every_name_one_address(drawn: Dra
             assert layer.addresses.tile_of(address) == tile
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_where_nothing_of_a_renderer_is_another_one_can_be_tried(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnrecognisedError):
         PublishedSite(tmp_path).probed(name)
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", VERSIONS)
 def test_a_server_that_fails_is_no_site_of_another_renderer(name: str) -> None:
     async def fails(method: str, url: str):
         return type("Answer", (), {"status": 503, "body": b"", "url": url, "text": ""})()
@@ -96,15 +91,10 @@ def test_a_server_that_fails_is_no_site_of_another_renderer(name: str) -> None:
     assert not isinstance(raised.value, UnrecognisedError)
 
 
-@pytest.mark.parametrize("is_its_own", [True, False], ids=["its own page", "another page"])
-def test_a_map_whose_renderer_nobody_has_named_is_recognised_by_its_page_or_its_configuration(
-    drawn: Drawn, *, is_its_own: bool
-) -> None:
-    if drawn.name == "xyz" and not is_its_own:
-        pytest.skip("the TileJSON stands in the page's place")
+def test_a_map_whose_renderer_nobody_has_named_is_found_by_its_configuration(drawn: Drawn) -> None:
     page = drawn.site.folder / "index.html"
     if not page.exists():  # That of Mapcrafter 1 is its configuration.
-        page.write_text(PAGES[drawn.name] if is_its_own else "<title>My server</title>", encoding="utf-8")
+        page.write_text("<title>My server</title>", encoding="utf-8")
     site = asyncio.run(probe(MapDescription(name="m", url=PAGE), drawn.site))
     assert (site.renderer, site.layers) == (drawn.name, drawn.layers)
 
@@ -193,7 +183,7 @@ def test_a_page_in_place_of_a_configuration_is_not_taken_for_one(tmp_path: Path)
         f"{PAGE}tiles/w/settings.json": '{"zoom": {"max": 3}}',
     }
     unmined = {
-        "page": PAGES["unmined"],
+        "page": "<!doctype html><title>Isles</title>",
         f"{PAGE}{PROPERTIES_FILE}": properties(-2, 0),
         f"{PAGE}{REGIONS_FILE}": bitmap([(0, 0)]),
     }

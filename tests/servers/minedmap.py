@@ -17,8 +17,6 @@ from tests.servers.published import published
 from tileharvest.renderers.port import Renderer
 
 EXAMPLE: Final = Path(__file__).parents[2] / "examples" / "minedmap"
-PAGE: Final = '<script src="MinedMap.js"></script>'
-"""A line of the page that MinedMap brings (`viewer/index.html` of its source)."""
 DEEPEST: Final = 3
 """squaremap's number for the deepest zoom of the map, which is MinedMap's 0."""
 _TILE: Final = re.compile(r"tiles/minecraft_overworld/([0-3])/(-?\d+)_(-?\d+)\.png")
@@ -70,7 +68,6 @@ def published_as_minedmap(shared_maps: Path, name: str, version: int, folder: Pa
             shutil.copy2(file, own)
     info = {"mipmaps": [{"regions": regions} for regions in mipmaps], "spawn": {"x": -64, "z": 96}}
     (folder / "data" / "info.json").write_text(json.dumps(info), encoding="utf-8")
-    (folder / "index.html").write_text(PAGE, encoding="utf-8")
     return folder
 
 

@@ -304,7 +304,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
             return Template(self.url).page
         parts = urlsplit(self.url)
         folder, _, last = parts.path.rpartition("/")
-        path = f"{folder}/" if is_file_name(last) else parts.path.rstrip("/") + "/"
+        path = f"{folder}/" if _is_file_name(last) else parts.path.rstrip("/") + "/"
         return f"{parts.scheme}://{parts.netloc}{path}"
 
     @property
@@ -312,7 +312,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         return ZoneInfo(self.timezone)
 
 
-def is_file_name(name: str) -> bool:
+def _is_file_name(name: str) -> bool:
     """Returns whether the last part of an address names a page, or a TileJSON, rather than a folder."""
     return re.search(r"\.([sx]?html?|php\d?|aspx?|jsp|cgi|json)$", name, re.IGNORECASE) is not None
 

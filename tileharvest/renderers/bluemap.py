@@ -107,11 +107,6 @@ class BlueMap(Renderer):
     sign = f"{SETTINGS_FILE} with 'maps'"
     doubt = None
 
-    def recognises(self, page: str) -> bool:
-        # Pl3xMap's page has the name among its keywords.
-        lower = page.lower()
-        return 'content="bluemap"' in lower or "<title>bluemap</title>" in lower
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         site = await super().probe(description, fetch)
         return replace(site, answers_head=False, notes=(LEFT_ALONE,))

@@ -137,10 +137,6 @@ class Dynmap(Renderer):
     sign = f"{SERVER_CONFIG} or {ADDRESSES_FILE}"
     doubt = None
 
-    def recognises(self, page: str) -> bool:
-        # Its own page, and that of LiveAtlas, which many of its sites have instead.
-        return any(sign in page for sign in ("new DynMap(", "dynmaputils.js", f'{ADDRESSES_FILE}"'))
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the maps of all worlds. Each is a layer, named by world and map, such as `world/flat`.
 

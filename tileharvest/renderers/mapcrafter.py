@@ -87,9 +87,6 @@ class Mapcrafter(Renderer):
     sign = f"{CONFIG_FILE} or index.html with '{_VARIABLE}'"
     doubt = None
 
-    def recognises(self, page: str) -> bool:
-        return "mapcrafter" in page.lower()
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the rotations of all maps. Each is a layer, such as `map_world/tl`."""
         page = description.page

@@ -89,9 +89,6 @@ class Overviewer(Renderer):
     files = (CONFIG_FILE,)
     doubt = None
 
-    def recognises(self, page: str) -> bool:
-        return CONFIG_FILE in page
-
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> ReadLayers:
         return parse_config(found.text, found.folder)
 

@@ -70,13 +70,6 @@ class Renderer(Protocol):
         """
         return None
 
-    def recognises(self, page: str) -> bool:
-        """Returns whether this renderer has written a map's HTML page, by the text of the page.
-
-        No two renderers may recognise the same page.
-        """
-        ...
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the layers that the map keeps, as the site says.
 

@@ -96,10 +96,6 @@ class Squaremap(Renderer):
     """What the site's number of a level gains from one level to the next deeper one: 1 or -1. The least
     number is 0."""
 
-    def recognises(self, page: str) -> bool:
-        # Pl3xMap's page names squaremap, too, among other programs, but writes it SquareMap.
-        return any(sign in page for sign in ('content="squaremap"', "jpenilla/squaremap", "/Squaremap.js"))
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Pl3xMap writes its files anew each second, and in place (`FileUtil.java`). So a file that is cut
         off is asked for again. After the last attempt it is taken as it is."""
@@ -192,10 +188,6 @@ class Pl3xMap(Squaremap):
     title = "Pl3xMap"
     sign = f"{SETTINGS_FILE} with 'worldSettings'"
     step = -1
-
-    def recognises(self, page: str) -> bool:
-        # squaremap's page names Pl3xMap, too, in a comment with the address of an image.
-        return 'content="Pl3xMap"' in page or "pl3xmap.js" in page
 
 
 def endless_pyramid(levels: int, places: Iterable[tuple[int, int]]) -> Pyramid:

@@ -13,7 +13,6 @@ from urllib.parse import quote
 import msgspec
 
 from tileharvest.errors import ConfigurationError, SiteError, nearest
-from tileharvest.maps.description import is_file_name
 from tileharvest.renderers.bluemap import BlueMap
 from tileharvest.renderers.bounds import read_json
 from tileharvest.renderers.dynmap import Dynmap
@@ -113,38 +112,28 @@ def doubt_of(name: str) -> str | None:
 async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USUAL) -> Site:
     """Returns what a map's site says, read by the renderer that maps.toml names.
 
-    If maps.toml names none, the entry may show that the map is of plain tiles. If it does not, renderers are
-    tried in this order:
-
-    - the usual one;
-    - the one that the map's page shows, which costs a request for the page;
-    - all others in turn, by their configurations, because a site may have a page of its own, or none. Each
-      costs one or two requests.
+    If maps.toml names none, the entry may show that the map is of plain tiles. If it does not, the usual
+    renderer is tried first and then all others in turn, by their configurations. Each costs up to three
+    requests.
 
     Raises SiteError and ConfigurationError as `Renderer.probe` does.
     """
     name = description.renderer or (Xyz.name if is_plain(description) else "")
     if name:
         return await _probed(renderer_named(name), description, fetch)
-    try:
-        return await _probed(usual, description, fetch)
-    except UnrecognisedError:
-        shown = await _recognised(description, fetch)
-    if shown is not None:
-        return await _probed(shown, description, fetch)
-    failed: SiteError | None = None
-    for renderer in RENDERERS.values():
-        # Plain tiles have no configuration beside a page.
-        if renderer.name not in (usual.name, Xyz.name):
-            try:
-                return await _probed(renderer, description, fetch)
-            except UnrecognisedError:
-                continue
-            except SiteError as error:
-                # It may be another program's file of the same name.
-                failed = failed or error
+    fetch_once, failed = _once(fetch), list[SiteError]()
+    for renderer in sorted(RENDERERS.values(), key=lambda one: one.name != usual.name):
+        try:
+            return await _probed(renderer, description, fetch_once)
+        except UnrecognisedError:
+            continue
+        except SiteError as error:
+            if renderer.name == usual.name:
+                raise
+            # It may be another program's file of the same name.
+            failed.append(error)
     signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())
-    unread = f"; could not be read: {failed}" if failed else ""
+    unread = f"; could not be read: {failed[0]}" if failed else ""
     raise UnrecognisedError(
         f"no map was found at {description.page}: is the address right? If the map has moved, put the"
         f" right url into maps.toml. Looked for: {signs}{unread}"
@@ -211,16 +200,6 @@ def _once(fetch: Fetch) -> Fetch:
         return answers[method, url]
 
     return fetch_once
-
-
-async def _recognised(description: MapDescription, fetch: Fetch) -> Renderer | None:
-    """Returns the renderer that has written the page at the map's address, or None if no known one has."""
-    named = description.url.partition("#")[0].partition("?")[0]
-    # The page need not be the folder's index: that of uNmINeD is `unmined.index.html`.
-    is_page = is_file_name(named.rpartition("/")[2])
-    answer = await fetch("GET", named if is_page else description.page)
-    page = answer.text if answer.status == 200 else ""
-    return next((renderer for renderer in RENDERERS.values() if renderer.recognises(page)), None)
 
 
 async def marked_places(fetch: Fetch, url: str) -> list[_Spot]:

@@ -129,9 +129,6 @@ class Unmined(Renderer):
     files = (PROPERTIES_FILE, REGIONS_FILE)
     doubt = None
 
-    def recognises(self, page: str) -> bool:
-        return PROPERTIES_FILE in page
-
     async def layers(self, found: Fetched, description: MapDescription, fetch: Fetch) -> list[Layer]:
         """Returns the one layer of the site. It costs a further request for each zoom above 0 that is drawn,
         and one more if `maxZoom` names a deeper zoom than is drawn."""

@@ -65,9 +65,6 @@ class Xyz(Renderer):
     sign = "a url with {z}, {x} and {y}, or a TileJSON"
     doubt = "nobody says of plain tiles that one changes whenever a tile below it does"
 
-    def recognises(self, page: str) -> bool:
-        return page.lstrip().startswith("{") and '"tilejson"' in page
-
     async def probe(self, description: MapDescription, fetch: Fetch) -> Site:
         """Returns the site with its only layer, which is named by its deepest zoom, such as `zoom7`.
 
@@ -96,7 +93,8 @@ def is_plain(description: MapDescription) -> bool:
 
 async def _tile_json(url: str, fetch: Fetch) -> _TileJson:
     answer = await fetch_config(fetch, url)
-    if answer is None or not Xyz().recognises(answer.text):
+    text = "" if answer is None else answer.text.lstrip()
+    if answer is None or not text.startswith("{") or '"tilejson"' not in text:
         raise UnrecognisedError(f"{url} is not a TileJSON, and has no {{z}}, {{x}} and {{y}} itself")
     try:
         said = converted(read_json(answer.body), _TileJson)

@@ -104,18 +104,6 @@ async def test_a_killed_harvest_offers_the_same_blocks_again_and_a_later_day_wha
     assert len(offered[0] & set(blocks[:100])) == pytest.approx(100 / 7, abs=2)
 
 
-async def test_what_has_failed_is_asked_on_the_next_day_however_empty_it_is_around(tmp_path: Path) -> None:
-    async with opened(tmp_path, DAY, site=canvas(128)) as harvest:
-        blocks = [block for block, _ in harvest.first()]
-        await find_nothing(harvest, blocks[20:])
-        for block in blocks[:20]:
-            found = FoundBlock({Outcome.FAILED: 1, Outcome.NOTHING: block.mask - 1}, reasons={0: "500"})
-            await harvest.keep(block, found, {})
-        await harvest.finish()
-    async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(128)) as harvest:
-        assert {block for block, _ in harvest.first()} >= set(blocks[:20])
-
-
 @pytest.mark.parametrize("keys", [{"walk": "full"}, {"again": True}])
 async def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -> None:
     async with opened(tmp_path, DAY, site=canvas(64)) as harvest:

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tileharvest.harvest.due import Times, adapted, due, pause_after
+from tileharvest.harvest.due import Times, due, pause_after
 from tileharvest.history.summaries import Past
 from tileharvest.maps.times import Interval, QuietHours
 from tileharvest.queue.segments import parse_resolver
@@ -105,31 +105,22 @@ def test_a_segment_without_end_that_is_complete_is_followed_by_none():
 
 
 @pytest.mark.parametrize(
-    ("changes", "days"),
-    [
-        ((True,), 1),
-        ((False, False), 1.96),
-        ((False, False, True), 1.568),
-        ((False,) * 12, 28),
-    ],
-)
-def test_an_interval_grows_by_two_fifths_and_shrinks_by_a_fifth(changes, days):
-    """As Nutch's AdaptiveFetchSchedule with inc_rate 0.4 and dec_rate 0.2."""
-    interval = adapted(changes, DAY, 28 * DAY)
-    assert interval / DAY == pytest.approx(days, abs=0.005)
-
-
-@pytest.mark.parametrize(
     ("changes", "last", "expected"),
     [
         # 1.4 days are over on the next day; 1.96 days are over on the one after it.
         ((False,), "2026-11-22", "2026-11-23 03:00"),
         ((False, False), "2026-11-22", "2026-11-24 03:00"),
+        ((False, False, True), "2026-11-22", "2026-11-23 03:00"),
+        # 28 days at most, and a fifth less, which is 22.4 days.
+        ((False,) * 12, "2026-11-22", "2026-12-20 03:00"),
+        ((False,) * 20, "2026-11-22", "2026-12-20 03:00"),
+        ((False,) * 12 + (True,), "2026-11-22", "2026-12-14 03:00"),
         # What is overdue is due in the present segment.
         ((False,) * 3, "2026-11-01", "2026-11-22 03:00"),
     ],
 )
 def test_a_map_that_seldom_changes_is_visited_seldom(changes, last, expected):
+    """The interval grows by two fifths and shrinks by a fifth, as in Nutch's AdaptiveFetchSchedule."""
     asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
     is_complete = last == "2026-11-22"
     past = Past(

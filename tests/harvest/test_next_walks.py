@@ -62,8 +62,6 @@ def on(
     [
         pytest.param({}, 3, f"pruned: {PROVED} (as of {DAY})", id="proved"),
         pytest.param({}, 7, f"full: the last full walk was on {DAY}", id="due"),
-        pytest.param({"walk": "full"}, 3, "full: walk = full is set", id="set"),
-        pytest.param({"full_every": 8}, 7, f"pruned: {PROVED} (as of {DAY})", id="due later"),
     ],
 )
 def test_the_walk_is_told_with_its_reason_and_its_proof(

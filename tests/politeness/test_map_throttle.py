@@ -22,6 +22,7 @@ from tileharvest.politeness.throttle import SET_BACK
 from tileharvest.politeness.waits import HoldReason
 
 HOST: Final = "map.example.net"
+CDN: Final = "cdn.example.net"
 BEGIN: Final = datetime(2026, 5, 1, 12, tzinfo=UTC)
 """The moment at which the clock jumps off."""
 LASTS: Final = 600.0
@@ -276,29 +277,21 @@ async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -
 async def test_at_another_host_its_limits_hold_for_all_maps_together(world: World) -> None:
     elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0)), "gap": Delay.of(0.5)}
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
-        starts = []
-
-        async def ask(throttle: MapThrottle) -> None:
-            async with throttle.place("cdn.example.net"):
-                starts.append(now() - BEGIN.timestamp())
-                assert throttle.is_full("cdn.example.net")
-                await asyncio.sleep(3)
-            await throttle.look(is_busy=False)
-
-        async def look() -> None:
-            while len(starts) < 4:
-                await asyncio.sleep(1)
-                await one.look()
-                await other.look()
-
-        await asyncio.gather(ask(one), ask(one), ask(other), ask(other), look())
-        assert all(later - earlier >= 3 for earlier, later in pairwise(sorted(starts)))
+        async with one.place(CDN):
+            assert one.is_full(CDN)
+            waiting = asyncio.ensure_future(other.turn(CDN))
+            await asyncio.sleep(3)
+            assert not waiting.done()
+        for throttle in (one, other):
+            await throttle.look(is_busy=throttle is other)
+        assert await waiting
+        other.left(CDN)
+        assert await starts_of(other, 2, CDN) == pytest.approx([5, 7], abs=1.1)
 
 
 @jumping
 async def test_the_map_keeps_its_delay_and_concurrency_and_one_budget_at_every_host(world: World) -> None:
     async with world.asking(gap=Delay.of(2.0), concurrency=2, budget=Budget(requests=3)) as throttle:
-        host = "cdn.example.net"
-        assert await starts_of(throttle, 2, host) == pytest.approx([0, 2])
-        assert throttle.concurrency(host) == 2
+        assert await starts_of(throttle, 2, CDN) == pytest.approx([0, 2])
+        assert throttle.concurrency(CDN) == 2
         assert [await started(throttle), await started(throttle)] == [True, False]

@@ -40,16 +40,15 @@ def plain(tmp_path: Path) -> Path:
 
 
 def test_an_import_without_a_tile_records_nothing_and_days_without_a_commit_in_the_folder_are_left_out(
-    imports: Imports, plain: Path
+    imports: Imports, plain: Path, tmp_path: Path
 ) -> None:
-    with pytest.raises(SiteError, match="has none of the tiles"):
+    """The folder may be one within a clone."""
+    with pytest.raises(SiteError, match=r"has none of the tiles that map 'plain' keeps, such as 0/0/0\.png"):
         imports.git(plain)
     assert imports.git(plain, "./web/tiles/").days == [date(2024, 5, 1), date(2024, 5, 3)]
-
-
-def test_a_folder_within_a_clone_is_imported(imports: Imports, plain: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "--quiet", plain.as_uri(), "clone")
-    assert imports.git(tmp_path / "clone" / "web" / "tiles").days == [date(2024, 5, 1), date(2024, 5, 3)]
+    again = Imports(tmp_path / "again").git(tmp_path / "clone" / "web" / "tiles")
+    assert again.days == [date(2024, 5, 1), date(2024, 5, 3)]
 
 
 def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: Path) -> None:
@@ -62,14 +61,6 @@ def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: 
         Outcome.GONE: 1,
     }
     assert imports.versions(Tile.at(0, 3, 3)) == {FIRST: sha1(dot(2)).hexdigest(), SECOND: None}
-
-
-def test_a_repository_without_any_tile_of_the_map_is_told_with_a_path_that_was_looked_for(
-    imports: Imports, tmp_path: Path
-) -> None:
-    source = repository(tmp_path / "map.git", {FIRST: {"0/0/0.jpg": dot(1)}})
-    with pytest.raises(SiteError, match=r"has none of the tiles that map 'plain' keeps, such as 0/0/0\.png$"):
-        imports.git(source.folder)
 
 
 @pytest.mark.parametrize("is_fetched", [False, True])

@@ -24,7 +24,6 @@ from tests.servers.nginx import Nginx
 from tests.servers.published import published
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.history.database import History
-from tileharvest.history.imported_day import DayRecord
 from tileharvest.history.outlines import map_outline
 from tileharvest.importers.kedamadiff import KedamaDiffArchive, import_kedamadiff, tile_of
 from tileharvest.maps.description import MapDescription
@@ -40,8 +39,7 @@ SCHEMA: Final = """
         coord_y INTEGER NOT NULL, frozen boolean DEFAULT False, deleted boolean DEFAULT False
     );
     CREATE TABLE map_attributes(
-        id INTEGER PRIMARY KEY NOT NULL, map_name varchar(30), map_savename varchar(30),
-        storage_type varchar(6), data_path varchar(128)
+        id INTEGER PRIMARY KEY NOT NULL, map_name varchar(30), map_savename varchar(30)
     );
     CREATE TABLE last_update(
         id INTEGER PRIMARY KEY NOT NULL, date varchar(8), total_depth INTEGER, renderer varchar(128)
@@ -84,10 +82,9 @@ class KedamaDiff:
             connection.executescript(SCHEMA)
             columns = "file_name, crawled_at, ETag, zoom_level, coord_x, coord_y"
             connection.executemany(f"INSERT INTO crawl_records ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
-            about = (LAYER, SAVENAME)
-            connection.execute("INSERT INTO map_attributes VALUES (1, ?, ?, 'local', 'data')", about)
-            about = (rows[-1][1], ANTWORLD_DEPTH)
-            connection.execute("INSERT INTO last_update VALUES (1, ?, ?, 'Overviewer')", about)
+            connection.execute("INSERT INTO map_attributes VALUES (1, ?, ?)", (LAYER, SAVENAME))
+            last = (rows[-1][1], ANTWORLD_DEPTH)
+            connection.execute("INSERT INTO last_update VALUES (1, ?, ?, 'Overviewer')", last)
             connection.commit()
 
     def change(self, *statements: str) -> None:
@@ -102,14 +99,12 @@ def imported(
     archive: Path,
     data: Path,
     *,
-    watch: Watched | None = None,
     savename: str | None = None,
     layer: str | None = None,
     now: datetime = NOW,
     **entry: Any,
 ) -> Watched:
-    watch = watch or Watched()
-    opened, store = KedamaDiffArchive.open(archive, savename), FileStore(data / "tiles")
+    watch, opened, store = Watched(), KedamaDiffArchive.open(archive, savename), FileStore(data / "tiles")
     with History.open(f"sqlite:///{data / 'history.sqlite'}") as history:
         into = MapDescription(name=ANTWORLD, url="http://127.0.0.1/", **entry)
         watch.outside = import_kedamadiff(opened, into, history, store, now, watch, layer)
@@ -162,31 +157,16 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
     assert told(project.versions(), with_etags=is_newer) == told(harvested, with_etags=is_newer)
 
 
-def test_days_that_have_not_begun_are_left_out(
+def test_days_that_have_not_begun_are_left_out_until_then_and_days_with_other_records_come_anew(
     newer: KedamaDiff, project: Project, antworld: list[Harvested]
 ) -> None:
     """Else no harvest could be recorded before they come: history is only written forwards."""
     first, *later = (date.fromisoformat(one.day) for one in antworld)
     now = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=1)
     watch = imported(newer.folder, project.data, now=now)
-    assert watch.days == [first]
-    assert watch.unread == [(day, "the day has not begun") for day in later]
-
-
-def test_an_import_that_was_stopped_goes_on_and_takes_days_with_other_records_anew(
-    newer: KedamaDiff, project: Project
-) -> None:
-    class Impatient(Watched):
-        def recorded(self, day: date, record: DayRecord) -> None:
-            super().recorded(day, record)
-            if len(self.days) == 2:
-                raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        imported(newer.folder, project.data, watch=Impatient())
-    assert len(imported(newer.folder, project.data).days) == 2
-    versions = project.versions()
-    again = imported(newer.folder, project.data)
+    assert (watch.days, watch.unread) == ([first], [(day, "the day has not begun") for day in later])
+    assert imported(newer.folder, project.data).days == later
+    versions, again = project.versions(), imported(newer.folder, project.data)
     assert (again.days, again.expected, again.done) == ([], 4, 4)
     newer.change("UPDATE crawl_records SET ETag = '\"new\"' WHERE rowid = 1")
     assert len(imported(newer.folder, project.data).days) == 1
@@ -223,19 +203,16 @@ def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project
         imported(newer.folder, project.data / "other", zooms=(0, 0), zones=(corner,))
 
 
-@pytest.mark.parametrize(
-    ("file", "tile"),
-    [
-        ("-3_-440_216.jpg", Tile(-3, -440, 216)),
-        ("_0_3_3_3_2_0_1_2_0.jpg", Tile(-3, -440, 216)),
-        ("_1_2_2_2_2_2_2_2_2.jpg", Tile(-3, 8, 8)),
-        ("_3_0_0_0_0_0_0_0_0.jpg", Tile(-3, 8, -8)),
-        ("_1_2_2_2_2_2_2_2.jpg", Tile(-3, 8, 8)),
-    ],
-)
-def test_file_names_are_the_grids_or_paths_of_overviewer(file: str, tile: Tile) -> None:
+def test_file_names_are_the_grids_or_paths_of_overviewer() -> None:
     """By the known values of depth 12; and of the same tile before the map has grown."""
-    assert tile_of(file) == tile
+    for file, tile in {
+        "-3_-440_216.jpg": Tile(-3, -440, 216),
+        "_0_3_3_3_2_0_1_2_0.jpg": Tile(-3, -440, 216),
+        "_1_2_2_2_2_2_2_2_2.jpg": Tile(-3, 8, 8),
+        "_3_0_0_0_0_0_0_0_0.jpg": Tile(-3, 8, -8),
+        "_1_2_2_2_2_2_2_2.jpg": Tile(-3, 8, 8),
+    }.items():
+        assert tile_of(file) == tile
 
 
 ROTATIONS: Final = "UPDATE crawl_records SET map_rotation = iif(rowid % 2, 'tr', 'tl')"

@@ -166,11 +166,11 @@ def test_the_map_of_a_packages_renderer_is_found_and_read(
     made = published_as_minedmap(shared_maps, "duckmap", 6, tmp_path / "made")
     site = copytree(made, tmp_path / "tree" / "map")
     tree = FolderSnapshot(tmp_path / "tree")
-    assert maps_within(tree.paths()) == []
+    assert maps_within(tree.paths) == []
     monkeypatch.setitem(RENDERERS, "minedmap", example())
-    assert maps_within(tree.paths()) == ["map"]
+    assert maps_within(tree.paths) == ["map"]
     assert is_configuration("map/data/info.json")
     read = asyncio.run(SnapshotSite.read(MapDescription(name="m", url=URL), FolderSnapshot(site)))
     assert read.site.renderer == "minedmap"
-    files = {path for path in FolderSnapshot(site).paths() if path.endswith(".png")}
+    files = {path for path in FolderSnapshot(site).paths if path.endswith(".png")}
     assert {path for path in files if read.place(path) is not None} == files

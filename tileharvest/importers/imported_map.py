@@ -143,7 +143,7 @@ class ImportedMap:
     def _results(self, site: SnapshotSite, changed: Iterable[str] | None, day: date) -> list[TileResult]:
         """Returns the results of the tiles that have changed or cannot be read. Their images are in
         the store, and the results have no bytes."""
-        paths = site.snapshot.paths() if changed is None else changed
+        paths = site.snapshot.paths if changed is None else changed
         places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
         if changed is None:
             places |= dict.fromkeys(filter(site.is_kept, self._known(site)))
@@ -221,9 +221,9 @@ async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: I
         record = await imported.add(snapshot, None, day, snapshot.name)
     except (UnrecognisedError, NoTilesError) as error:
         hint = str(error)
-        if not snapshot.paths():
+        if not snapshot.paths:
             hint = "the folder is empty"
-        elif isinstance(error, UnrecognisedError) and (maps := maps_within(snapshot.paths())) not in (
+        elif isinstance(error, UnrecognisedError) and (maps := maps_within(snapshot.paths)) not in (
             [],
             ["."],
         ):

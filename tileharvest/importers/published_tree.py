@@ -128,7 +128,7 @@ class PublishedTree:
     def _listed(self) -> list[Place]:
         """Returns the kept tiles that the commit lists, coarse ones first. Of a layer that is larger than
         allowed it returns one tile more than that, which ends the layer."""
-        every = set(filter(self._found.is_kept, self._found.places(self._snapshot.paths())))
+        every = set(filter(self._found.is_kept, self._found.places(self._snapshot.paths)))
         listed: list[Place] = []
         for name in self._found.layers:
             its = sorted((place for place in every if place[0] == name), key=lambda place: place[1].zoom)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.costs import CostMeter
-from tileharvest.importers.snapshot import NO_SIGN, maps_within
+from tileharvest.importers.snapshot import NO_SIGN, Snapshot, maps_within
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.versions import Validator
 
@@ -314,24 +314,17 @@ class Repository:
         return done.stdout.decode("utf-8", "surrogateescape")
 
 
-class CommitSnapshot:
-    """The files of a commit in the map's folder, as a `Snapshot`. Reading fetches what is not on this
-    computer yet."""
+class CommitSnapshot(Snapshot):
+    """The files of a commit in the map's folder. Reading fetches what is not on this computer yet."""
 
     def __init__(self, commit: str, ids: Mapping[str, str], repository: Repository) -> None:
         """`ids` are the ids of the files' bytes, by their paths in the map's folder."""
-        self.name = f"commit {commit[:10]}"
+        super().__init__(f"commit {commit[:10]}", ids.keys())
         self._ids = ids
         self._repository = repository
 
-    def __contains__(self, path: str) -> bool:
-        return path in self._ids
-
     def validator(self, path: str) -> Validator:
         return Validator(f'"git:{self._ids[path]}"')
-
-    def paths(self) -> Iterable[str]:
-        return self._ids
 
     def fetch(self, paths: Iterable[str]) -> None:
         """Fetches the bytes of these files in one pack, unless they are here already. Raises SiteError."""

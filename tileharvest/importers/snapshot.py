@@ -4,11 +4,12 @@ them: its layers, and the outcomes of its tiles."""
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.errors import ConfigurationError, SiteError, program
 from tileharvest.harvest.walks import LayerWalk, walk_over
@@ -22,7 +23,7 @@ from tileharvest.tiles.verdict import Answer, judge_get, judge_head, unless_blan
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import date
     from pathlib import Path
 
@@ -44,32 +45,27 @@ NO_SIGN: Final = (
 """The words for a place without such a file."""
 
 
-class Snapshot(Protocol):
+class Snapshot(ABC):
     """The files of a site at one moment. Paths are relative to the map's page and begin with no slash."""
 
-    @property
-    def name(self) -> str:
+    def __init__(self, name: str, paths: Collection[str]) -> None:
+        self.name = name
         """The snapshot's name in messages."""
-        ...
+        self.paths = paths
+        """All paths, in no order."""
 
-    def __contains__(self, path: str) -> bool: ...
-
+    @abstractmethod
     def validator(self, path: str) -> Validator:
         """Returns the validator of an existing file. It has an ETag only if the ETag is made of the bytes; a
         tile with a known ETag need not be read."""
-        ...
 
+    @abstractmethod
     def read(self, paths: Sequence[str]) -> Iterator[bytes]:
         """Yields the bytes of existing files, in this order. Raises SiteError."""
-        ...
-
-    def paths(self) -> Iterable[str]:
-        """Returns all paths, in no order."""
-        ...
 
 
-class FolderSnapshot:
-    """A folder on this computer as a `Snapshot`. Raises ConfigurationError if there is no such folder.
+class FolderSnapshot(Snapshot):
+    """A folder on this computer. Raises ConfigurationError if there is no such folder.
 
     The names of files are read once, at the start. A file that vanishes afterwards raises SiteError when it
     is read.
@@ -78,12 +74,9 @@ class FolderSnapshot:
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
             raise ConfigurationError(f"{folder} is not a folder; nothing was changed")
-        self.name = f"folder {folder}"
         self._folder = str(folder)
-        self._paths = frozenset(_files_below(self._folder))
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._paths
+        found = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)  # noqa: PTH118
+        super().__init__(f"folder {folder}", frozenset(path[len(self._folder) + 1 :] for path in found))
 
     def validator(self, path: str) -> Validator:
         """Returns the file's time, as a server would give it, and no ETag. The time proves nothing, because
@@ -104,16 +97,6 @@ class FolderSnapshot:
                     f"{self._folder}/{path} cannot be read ({error.strerror}); the day was not imported, and"
                     " nothing was changed: make it readable and run again"
                 ) from error
-
-    def paths(self) -> frozenset[str]:
-        return self._paths
-
-
-def _files_below(folder: str) -> Iterator[str]:
-    for place, _, names in os.walk(folder):
-        prefix = place[len(folder) :].lstrip("/")
-        prefix = f"{prefix}/" if prefix else ""
-        yield from (f"{prefix}{name}" for name in names)
 
 
 def refuse_pointer(body: bytes, path: str, place: str) -> None:
@@ -193,7 +176,7 @@ class SnapshotSite:
             if path is None:
                 return Fetched(404, b"", url)
             looked_at.add(path)
-            if path not in snapshot:
+            if path not in snapshot.paths:
                 return Fetched(404, b"", url)
             if method == "HEAD":
                 return Fetched(200, b"", url)
@@ -207,7 +190,7 @@ class SnapshotSite:
         except UnrecognisedError:
             # The renderer's own words are about a site and its address, and no site was asked.
             strange = ", ".join(
-                sorted(path for path in looked_at if path in snapshot and path != "index.html")
+                sorted(path for path in looked_at if path in snapshot.paths and path != "index.html")
             )
             why = f"no renderer writes {strange} as it is there" if strange else NO_SIGN
             raise UnrecognisedError(why) from None
@@ -227,7 +210,7 @@ class SnapshotSite:
     def has(self, place: Place) -> bool:
         """Returns whether there is a file for the tile, whatever its content."""
         path = self.path(place)
-        return path is not None and path in self.snapshot
+        return path is not None and path in self.snapshot.paths
 
     def place(self, path: str) -> Place | None:
         """Returns the tile of the file at this path, or None for a file that is not a tile."""
@@ -287,7 +270,7 @@ class SnapshotSite:
     def _at_first_sight(self, place: Place, latest: Version | None) -> Verdict | None:
         """Returns the verdict on a tile, or None if its file must be read for that."""
         path, answer = self.path(place), Answer(404)
-        if path is not None and path in self.snapshot:
+        if path is not None and path in self.snapshot.paths:
             answer = self._understood(Answer(200, self.snapshot.validator(path)))
             if answer.validator.etag is None:
                 return None
@@ -311,7 +294,7 @@ def _sized(layer: Layer, snapshot: Snapshot, page: str) -> Layer:
     """Returns a layer whose site does not say how large its tiles are with the size of one of its images."""
     if layer.tells_size:
         return layer
-    of_layer = (path for path in snapshot.paths() if layer.addresses.tile_of(f"{page}{path}") is not None)
+    of_layer = (path for path in snapshot.paths if layer.addresses.tile_of(f"{page}{path}") is not None)
     for body in snapshot.read(list(islice(of_layer, 1))):
         with suppress(ValueError):
             return replace(layer, tile_size=size_of(body), tells_size=True)

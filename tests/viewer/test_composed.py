@@ -31,7 +31,7 @@ from tests.viewer.building import (
 )  # fmt: skip
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
-from tileharvest.pictures.composer import Composer, ComposerStoppedError, PastLayer, Picture
+from tileharvest.pictures.composer import Composer, ComposerStoppedError, Composition, PastLayer, Picture
 from tileharvest.store.files import FileStore
 from tileharvest.store.port import sha1_of
 from tileharvest.tiles.grid import Tile, TileRange
@@ -155,8 +155,8 @@ def scene(history: History, day: date) -> PastLayer:
 
 
 def compose(composer: Composer, of: PastLayer) -> Picture:
-    plan = composer.composition(of, TOP)
-    assert plan is not None
+    plan = composer.parts(of, TileRange.of(TOP))[TOP]
+    assert isinstance(plan, Composition)
     return composer.picture(of, plan)
 
 
@@ -195,7 +195,8 @@ def test_the_key_says_all_that_a_picture_depends_on(history: History, store: Wat
         replace(base, tile_size=(SIZE, SIZE + 1)),
     ]
     asked = [*((each, TOP) for each in scenes), *((base, tile) for tile in TOP.children())]
-    keys = {plan.key for of, tile in asked if (plan := composer.composition(of, tile)) is not None}
+    plans = [composer.parts(of, TileRange.of(tile))[tile] for of, tile in asked]
+    keys = {plan.key for plan in plans if isinstance(plan, Composition)}
     assert len(keys) == len(asked)
 
 

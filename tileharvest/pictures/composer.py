@@ -158,15 +158,6 @@ class Composer:
         self.unreadable: set[str] = set()
         """The images that could not be read. Pictures are made without them."""
 
-    def composition(self, past: PastLayer, tile: Tile) -> Composition | None:
-        """Returns how the tile's picture is composed, or None if nothing was there. Raises HistoryError.
-
-        Asks the history once if the tile's last change is settled. Otherwise it asks once more for each
-        picture below the tile whose last change is not settled.
-        """
-        changed = last_changes(past.history, past.layer, past.source, TileRange.of(tile), past.day)
-        return self._composition(past, tile, changed[tile]) if tile in changed else None
-
     def picture(self, past: PastLayer, composition: Composition) -> Picture:
         """Returns the picture, from memory or from disk if it is there. Raises HistoryError, and
         ComposerStoppedError after `stop`.
@@ -191,7 +182,8 @@ class Composer:
         """Returns what each tile of the area shows: an image's name, or a picture that can be composed.
 
         Tiles that were not there are absent. The area is of the layer's source zoom or of a coarser one. Asks
-        the history as often as `composition` does. Raises HistoryError.
+        the history once, and once more for each picture below a tile whose last change is not settled. Raises
+        HistoryError.
         """
         if area.zoom == past.source:
             return {

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tileharvest.pictures.composer import PastLayer
+from tileharvest.pictures.composer import Composition, PastLayer
 from tileharvest.pictures.pixel_story import PixelStory
 from tileharvest.pictures.pixels import LARGEST, UNREADABLE
 from tileharvest.pictures.scenes import Scenes, as_jpeg
+from tileharvest.tiles.grid import TileRange
 from tileharvest.viewer.parameters import Parameters, ground_in, parse_tile, picture_days
 from tileharvest.viewer.replies import (
     AFTER_ASKING,
@@ -49,8 +50,8 @@ def composed_picture(served: ServedMaps, request: web.Request) -> web.Response:
     past = PastLayer.of(*served.layer(map_name, layer_name), day, tile.zoom)
     if past is not None and (past.source == tile.zoom or max(past.tile_size) > LARGEST):
         raise unknown(f"tiles of zoom {tile.zoom} are not composed: a view names those that are")
-    composition = None if past is None else served.composer.composition(past, tile)
-    if past is None or composition is None:
+    composition = None if past is None else served.composer.parts(past, TileRange.of(tile)).get(tile)
+    if past is None or not isinstance(composition, Composition):
         raise unknown(f"there was nothing at {tile} by {day}")
     tag = f'"{composition.key}"'
     headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import zipfile
 from contextlib import closing
-from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,10 +13,8 @@ import pytest
 from PIL import Image
 from pmtiles.reader import MmapSource, Reader, all_tiles
 
-from tests.end_to_end.real_maps import days
 from tests.export.conftest import Count, noise
-from tests.export.test_restored_tree import past_map
-from tests.servers.published import published
+from tests.export.test_restored_tree import imported
 from tests.viewer.building import FIRST, MAP, SECOND, SIZE, World, as_png, name_of
 from tests.viewer.building import picture as coloured
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError
@@ -69,9 +66,8 @@ def test_an_overviewer_map_has_its_own_zooms_and_bytes(
     shared_maps: Path, tmp_path: Path, ending: str
 ) -> None:
     """Its tile of n digits has zoom n: what its own page shows at that zoom."""
-    past = past_map(tmp_path, "antworld")
-    site = published(shared_maps, "antworld", 1, tmp_path / "site")
-    past.of_folder(site, date.fromisoformat(days(shared_maps, "antworld")[0]))
+    past, sites = imported(shared_maps, "antworld", (1,), tmp_path)
+    (site,) = sites.values()
     path = tmp_path / f"map{ending}"
     with past.history as history:
         excerpt = excerpt_of(history, "antworld")

@@ -2,10 +2,10 @@
 
 import re
 import sqlite3
-from collections.abc import Mapping
+from contextlib import closing
 from datetime import date
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from PIL import Image, ImageChops, ImageStat
@@ -40,10 +40,17 @@ NEVER_ASKED: Final = re.compile(
 """Files of these maps that no walk and no probe asks for."""
 
 
-def past_map(folder: Path, name: str, **keys: object) -> Imports:
-    """A map whose versions are imported, to be restored."""
+def imported(
+    shared_maps: Path, name: str, versions: tuple[int, ...], folder: Path, **keys: Any
+) -> tuple[Imports, dict[date, Path]]:
+    """A map whose published versions are imported, and what was published on each day."""
     put_empty_history(folder / "history.sqlite")
-    return Imports(folder, MapDescription(name=name, url=URL, **keys))  # type: ignore[arg-type]
+    past, sites = Imports(folder, MapDescription(name=name, url=URL, **keys)), {}
+    for version in versions:
+        day = date.fromisoformat(days(shared_maps, name)[version - 1])
+        sites[day] = published(shared_maps, name, version, folder / f"site-{version}")
+        past.of_folder(sites[day], day)
+    return past, sites
 
 
 def restored(past: Imports, day: date, target: Path, most: int | None = None) -> Restored:
@@ -64,28 +71,18 @@ def files(folder: Path) -> dict[str, bytes]:
     return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
 
 
-def times(folder: Path, names: Mapping[str, bytes]) -> dict[str, int]:
-    return {name: int((folder / name).stat().st_mtime) for name in names}
-
-
 @pytest.mark.parametrize("name", VERSIONS)
 def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path, tmp_path: Path) -> None:
     assert {one.parent.name for one in shared_maps.glob("*/versions.json")} == VERSIONS.keys()
-    past, of_versions = past_map(tmp_path, name), {}
-    for version in VERSIONS[name]:
-        site = published(shared_maps, name, version, tmp_path / f"site-{version}")
-        day = date.fromisoformat(days(shared_maps, name)[version - 1])
-        past.of_folder(site, day)
-        of_versions[day] = site
-    for number, (day, site) in enumerate(of_versions.items()):
+    past, sites = imported(shared_maps, name, VERSIONS[name], tmp_path)
+    for number, (day, site) in enumerate(sites.items()):
         target = tmp_path / f"restored-{day}"
         told = restored(past, day, target)
         found, expected = files(target), files(site)
         wholes = list(target.rglob("base.png"))
         assert len(wholes) == len(list(site.rglob("base.png")))
-        assert sum(
-            "base.png, the image of the whole map, is composed" in line for line in told.lacking
-        ) == len(wholes)
+        words = "base.png, the image of the whole map, is composed"
+        assert sum(words in line for line in told.lacking) == len(wholes)
         for whole in wholes:
             assert differs_by(whole, site / whole.relative_to(target)) < 1
         assert found.keys() <= expected.keys()
@@ -94,7 +91,8 @@ def test_every_map_is_restored_as_it_was_published(name: str, shared_maps: Path,
         assert told.tiles + len(told.files) == len(found)
         assert (told.missing, told.elsewhere) == (0, 0)
         if number == 0:
-            assert times(target, found) == times(site, found)
+            times = [[int((folder / one).stat().st_mtime) for one in found] for folder in (target, site)]
+            assert times[0] == times[1]
 
 
 def differs_by(one: Path, other: Path) -> float:
@@ -108,10 +106,9 @@ def differs_by(one: Path, other: Path) -> float:
 
 def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_path: Path) -> None:
     """Of a map of depth 5 zoom -3 has the tiles of two digits. Each is composed once."""
-    past = past_map(tmp_path, "alexjj", zooms=(-1, -1))
-    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    past.of_folder(site, date(2016, 10, 6))
-    told = restored(past, date(2016, 10, 6), tmp_path / "restored")
+    past, sites = imported(shared_maps, "alexjj", (1,), tmp_path, zooms=(-1, -1))
+    ((day, site),) = sites.items()
+    told = restored(past, day, tmp_path / "restored")
     found = files(tmp_path / "restored")
     kept = {name for name in files(site) if re.fullmatch(r"world-lighting(/\d){4}\.png", name)}
     above = [kept]
@@ -127,9 +124,8 @@ def test_zooms_that_are_not_kept_are_composed_and_told(shared_maps: Path, tmp_pa
 def test_nothing_is_overwritten_a_full_disk_leaves_nothing_and_images_that_are_lost_are_counted(
     shared_maps: Path, tmp_path: Path
 ) -> None:
-    past, day = past_map(tmp_path, "alexjj"), date(2016, 10, 6)
-    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    past.of_folder(site, day)
+    past, sites = imported(shared_maps, "alexjj", (1,), tmp_path)
+    ((day, site),) = sites.items()
     before = files(tmp_path)
     with pytest.raises(ConfigurationError, match="is there already: nothing was made"):
         restored(past, day, site)
@@ -143,39 +139,38 @@ def test_nothing_is_overwritten_a_full_disk_leaves_nothing_and_images_that_are_l
     assert len(files(tmp_path / "empty")) == told.tiles + len(told.files)
 
 
+def forget(past: Imports, day: date) -> None:
+    """As if the harvest of that day had not kept the files of the site."""
+    with closing(sqlite3.connect(past.folder / "history.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM site_files WHERE day = ?", [str(day)])
+
+
 def test_a_day_without_a_configuration_takes_the_next_one_if_that_has_the_same_form(
     shared_maps: Path, tmp_path: Path
 ) -> None:
     """`antworld` stays as deep as it was, and `alexjj` grows."""
-    for name in ("antworld", "alexjj"):
-        past = past_map(tmp_path / name, name)
-        first, second = (date.fromisoformat(day) for day in days(shared_maps, name)[:2])
-        for version, day in ((1, first), (2, second)):
-            past.of_folder(published(shared_maps, name, version, tmp_path / f"{name}-{version}"), day)
-        forget(past, first)
-        if name == "antworld":
-            told = restored(past, first, tmp_path / "restored")
-            assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
-            found = files(tmp_path / "restored").items()
-            tiles = {path: body for path, body in found if path.endswith(".png")}
-            assert tiles.items() <= files(tmp_path / "antworld-1").items()
-            continue
-        with pytest.raises(TileHarvestError, match=f"that is kept, of {second}, has 6 and png: nobody knows"):
+    past, sites = imported(shared_maps, "antworld", (1, 2), tmp_path / "antworld")
+    first, second = sites
+    forget(past, first)
+    told = restored(past, first, tmp_path / "restored")
+    assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
+    found = files(tmp_path / "restored")
+    assert {path: found[path] for path in found if path.endswith(".png")}.items() <= files(
+        sites[first]
+    ).items()
+    past, sites = imported(shared_maps, "alexjj", (1, 2), tmp_path / "alexjj")
+    first, second = sites
+    for day, words in (
+        (first, f"that is kept, of {second}, has 6 and png: nobody knows"),
+        (second, f"no configuration of map 'alexjj' for {first}"),
+    ):
+        forget(past, day)
+        with pytest.raises(TileHarvestError, match=words):
             restored(past, first, tmp_path / "again")
-        forget(past, second)
-        with pytest.raises(TileHarvestError, match=f"no configuration of map 'alexjj' for {first}"):
-            restored(past, first, tmp_path / "again")
-        assert not (tmp_path / "again").exists()
+    assert not (tmp_path / "again").exists()
 
 
 @pytest.mark.parametrize("path", ["../x", "a/%2e%2e/%2e%2e/x", "/etc/passwd", "a\\..\\x", "a%00x"])
 def test_no_address_of_a_site_leads_to_another_place_on_this_computer(path: str) -> None:
     assert _path(Path("site"), URL + path, URL) is None
     assert _path(Path("site"), f"{URL}a/x.png", URL) == Path("site/a/x.png")
-
-
-def forget(past: Imports, day: date) -> None:
-    """As if the harvest of that day had not kept the files of the site."""
-    with sqlite3.connect(past.folder / "history.sqlite") as connection:
-        connection.execute("DELETE FROM site_files WHERE day = ?", [str(day)])
-    connection.close()

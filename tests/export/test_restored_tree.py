@@ -154,10 +154,8 @@ def test_a_day_without_a_configuration_takes_the_next_one_if_that_has_the_same_f
     forget(past, first)
     told = restored(past, first, tmp_path / "restored")
     assert f"the configuration is that of {second}: no earlier one is kept" in told.lacking
-    found = files(tmp_path / "restored")
-    assert {path: found[path] for path in found if path.endswith(".png")}.items() <= files(
-        sites[first]
-    ).items()
+    found = {name: body for name, body in files(tmp_path / "restored").items() if name.endswith(".png")}
+    assert found.items() <= files(sites[first]).items()
     past, sites = imported(shared_maps, "alexjj", (1, 2), tmp_path / "alexjj")
     first, second = sites
     for day, words in (

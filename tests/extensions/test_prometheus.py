@@ -25,7 +25,8 @@ FLEET = (COUNTS, [worker("box", 90.0), worker("crate", 95.0)])
 
 def page_of(*watched: Any) -> dict[tuple[str, ...], float]:
     """Each value by its name and its labels' values, in the order of the labels' names."""
-    families = text_string_to_metric_families(generate_latest(metrics_of(watched)).decode())
+    page = generate_latest(SimpleNamespace(collect=lambda: metrics_of(watched)))  # type: ignore[arg-type]
+    families = text_string_to_metric_families(page.decode())
     samples = [sample for family in families for sample in family.samples]
     found = {(one.name, *(one.labels[key] for key in sorted(one.labels))): one.value for one in samples}
     assert len(found) == len(samples), "Prometheus refuses a page with two values of one name"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 from scrapy import signals
 from scrapy.exceptions import NotConfigured
 
-from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.errors import QueueError
 from tileharvest.maps.settings import setting
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
@@ -22,10 +22,8 @@ from tileharvest.tiles.outcomes import Outcome
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from prometheus_client import CollectorRegistry, Counter, Gauge
     from prometheus_client.core import Metric
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.queue.port import Counts, Worker
@@ -61,7 +59,7 @@ class _Watched:
             with suppress(CancelledError, TimeoutError, RuntimeError):
                 figures = asyncio.run_coroutine_threadsafe(crawl.figures(), crawl.loop)
                 found.append(figures.result(_TO_ANSWER))
-        return metrics_of(found).collect()
+        return metrics_of(found)
 
 
 _SERVED: Final[dict[tuple[str, int], _Watched]] = {}
@@ -80,16 +78,17 @@ class Prometheus:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Raises NotConfigured if no port is set. Scrapy then leaves the extension out."""
-        try:
-            address = metrics_address(crawler.settings)
-        except ConfigurationError as error:
-            _logger.warning("%s; this goes on without", error)
-            raise NotConfigured from None
-        crawl = crawl_of(crawler)
-        # A spider that must not harvest ends at once.
-        if address is None or crawl.is_ending:
+        crawl, port = crawl_of(crawler), str(setting(crawler.settings, "PROMETHEUS_PORT") or "0")
+        if not port.isdecimal() or int(port) > _LARGEST_PORT:
+            _logger.warning(
+                "PROMETHEUS_PORT %s is not a port: write 0 to %d; this goes on without", port, _LARGEST_PORT
+            )
             raise NotConfigured
-        return cls(crawl, address)
+        # A spider that must not harvest ends at once.
+        if int(port) == 0 or crawl.is_ending:
+            raise NotConfigured
+        # An empty host would mean every address of the computer, and nobody should open these by that.
+        return cls(crawl, (setting(crawler.settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)))
 
     async def figures(self) -> _Figures:
         """Returns the map, what is known of its queue, and its harvest."""
@@ -135,42 +134,23 @@ class Prometheus:
             watched.crawls.remove(self)
 
 
-def metrics_address(settings: BaseSettings) -> tuple[str, int] | None:
-    """Returns the host and port of the metrics, or None if no port is set. Raises ConfigurationError."""
-    port = str(setting(settings, "PROMETHEUS_PORT") or "0")
-    if not port.isdecimal() or int(port) > _LARGEST_PORT:
-        raise ConfigurationError(f"PROMETHEUS_PORT {port} is not a port: write 0 to {_LARGEST_PORT}")
-    # An empty host would mean every address of the computer, and nobody should open these by that.
-    return (setting(settings, "PROMETHEUS_HOST") or "127.0.0.1", int(port)) if int(port) else None
-
-
-def metrics_of(watched: Iterable[_Figures]) -> CollectorRegistry:
-    """Returns the metrics of these maps.
+def metrics_of(watched: Iterable[_Figures]) -> Iterable[Metric]:
+    """Returns the metrics of these maps and spiders.
 
     Without a queue they only say that it cannot be asked. Without a harvest there are none of this process.
-    Every metric has the label `map`. The registry is new each time, so that a worker that has gone leaves
-    nothing behind.
+    Every metric has the label `map`. Of two crawls of one spider the later one counts.
     """
-    from prometheus_client import (  # noqa: PLC0415
-        CollectorRegistry,
-        Counter,
-        Gauge,
-        disable_created_metrics,
-    )
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
-    # Otherwise each counter has the time at which it was made, which is that of the page.
-    disable_created_metrics()  # type: ignore[no-untyped-call]
-    registry = CollectorRegistry()
-    metrics: dict[str, Gauge | Counter] = {}
-    for map_name, queue, harvest in watched:
-        for kind, samples in ((Gauge, _of_queue(queue)), (Counter, _of_process(harvest))):
-            for name, what, labels, number in samples:
-                if name not in metrics:
-                    metrics[name] = kind(f"tileharvest_{name}", what, ("map", *labels), registry=registry)
-                metric = metrics[name].labels(map_name, *labels.values())
-                # Two crawls of one spider share a queue, and each gives all of its figures.
-                metric.set(number) if isinstance(metric, Gauge) else metric.inc(number)
-    return registry
+    metrics: dict[str, GaugeMetricFamily | CounterMetricFamily] = {}
+    latest = {figures[0]: figures for figures in watched}
+    for map_name, queue, harvest in latest.values():
+        samples: list[Any] = [(GaugeMetricFamily, *sample) for sample in _of_queue(queue)]
+        samples += [(CounterMetricFamily, *sample) for sample in _of_process(harvest)]
+        for kind, name, what, labels, number in samples:
+            metric = kind(f"tileharvest_{name}", what, labels=("map", *labels))
+            metrics.setdefault(name, metric).add_metric((map_name, *labels.values()), number)
+    return metrics.values()
 
 
 def _of_queue(queue: _Queue | None) -> Iterator[_Sample]:
@@ -202,7 +182,7 @@ def _of_fleet(workers: Sequence[Mapping[str, Any]]) -> Iterator[_Sample]:
     ):
         for (host, pid), worker in latest.items():
             if worker[name] is not None:
-                yield f"worker_{name}", what, {"host": host, "pid": pid}, worker[name]
+                yield f"worker_{name}", what, {"host": host, "pid": str(pid)}, worker[name]
 
 
 def _of_process(harvest: Harvest | None) -> Iterator[_Sample]:

@@ -1,13 +1,16 @@
-"""What the item pipeline hands on to feeds and further pipelines."""
+"""What the item pipeline hands on to feeds and further pipelines, and what it drops."""
 
 import asyncio
 import json
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from scrapy.exceptions import DropItem
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from tests.middlewares.making import LAYER, drawn, image_of
+from tileharvest.errors import HistoryError
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.pipelines import HistoryPipeline
 from tileharvest.spiders.blocks import BlockResult
@@ -32,3 +35,16 @@ def test_a_feed_writes_a_result_with_its_parts() -> None:
     assert written["block"] == {"layer": LAYER, "zoom": 0, "column": 0, "row": 0, "mask": 7}
     assert written["found"]["outcomes"] == {"add": 1}
     assert written["found"]["images"]["0"]["sha1"] == image_of(NEW).sha1
+
+
+def test_a_result_that_cannot_be_kept_ends_the_crawl_and_goes_no_further() -> None:
+    error, ended = HistoryError("the disk is full"), []
+
+    async def keep(*found: Any) -> None:
+        raise error
+
+    harvest: Any = SimpleNamespace(keep=keep, cost_meter=SimpleNamespace(spared_bytes=0))
+    pipeline = HistoryPipeline(SimpleNamespace(end=ended.append), harvest)  # type: ignore[arg-type]
+    with pytest.raises(DropItem):
+        asyncio.run(pipeline.process_item(RESULT))
+    assert ended == [error]

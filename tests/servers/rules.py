@@ -25,10 +25,10 @@ def first(times: int, rule: Rule) -> Rule:
     return _counted(rule, 0, times)
 
 
-def limited(after: int, refusals: float = inf, headers: dict[str, str] | None = None) -> Rule:
+def limited(after: int, refusals: float = inf) -> Rule:
     """Answers some requests properly. Then it answers 403 for a while, or for ever, and after these properly
     again: as a host does that counts requests and has no status for that."""
-    return _counted(status(403, headers), after, after + refusals)
+    return _counted(status(403), after, after + refusals)
 
 
 def _counted(rule: Rule, after: int, until: float) -> Rule:

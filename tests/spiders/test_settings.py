@@ -10,7 +10,6 @@ from scrapy.settings import Settings
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.spiders.tiles import spider_of
 
-OFFSITE = "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware"
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
 
 USUAL_SPIDER = spider_of("")
@@ -59,9 +58,9 @@ def test_other_spiders_of_the_project_have_scrapys_own_ways(settings: Settings) 
 
 
 def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings: Settings) -> None:
-    found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, OFFSITE: 50})
+    found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, DIFF: 545})
     middlewares = found["DOWNLOADER_MIDDLEWARES"]
-    assert (middlewares["a.project.Middleware"], middlewares[OFFSITE], middlewares[DIFF]) == (5, 50, 540)
+    assert (middlewares["a.project.Middleware"], middlewares[DIFF]) == (5, 545)
 
 
 def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that_is_handed_over() -> None:

@@ -66,6 +66,12 @@ def test_retry_after_lets_the_host_rest_whatever_was_asked(stage: Stage, path: s
     assert asked[number + 1].time >= asked[number].time + 1
 
 
+def test_a_harvest_of_which_the_rest_is_due_much_later_is_not_finished(stage: Stage) -> None:
+    stage.site.rules[address("00")] = rules.status(503)
+    done = visit(stage.project, FIRST_DAY, "-s", "RETRY_PAUSE=500", "-s", "CLOSE_WHEN_WAITING=0")
+    assert (done.status, done.counts, done.reports[0]["finished"]) == (1, {"add": 19}, False)
+
+
 @pytest.mark.parametrize("status", [403, 429])
 def test_a_canvas_whose_host_refuses_what_is_beyond_its_rate_is_asked_more_slowly_until_it_has_all(
     project: Project, tmp_path: Path, status: int

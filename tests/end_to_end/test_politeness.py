@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import pytest
 
@@ -16,7 +16,7 @@ from tests.end_to_end.clock import Clock
 from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
 from tests.end_to_end.rendering import Rendering
-from tests.servers.nginx import LogLine, Nginx
+from tests.servers.nginx import Nginx
 from tests.servers.published import published
 
 NAME: Final = "careful"
@@ -25,43 +25,17 @@ ROUNDED: Final = 1e-6
 """Seconds by which two moments of our time may be apart from what was added."""
 
 
-class Run(NamedTuple):
-    """What came of one `scrapy harvest`."""
-
-    lines: list[LogLine]
-    done: subprocess.CompletedProcess[str]
-
-
-class Careful:
-    """The small map on an nginx, and a project that has it."""
-
-    def __init__(self, project: Project, site: Nginx) -> None:
-        self.project = project
-        self.site = site
-
-    def harvest(self, *names: str, **settings: Any) -> Run:
-        self.site.clear_log()
-        done = self.project.scrapy("harvest", *(names or (NAME,)), *_settings(settings), check=False)
-        return Run(list(self.site.log()), done)
-
-
 @pytest.fixture
-def careful(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Careful:
+def site(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Nginx:
+    """The small map, which the project has."""
     site = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
     project.add_map(NAME, site.url, contact="owner@example.net")
-    return Careful(project, site)
+    return site
 
 
-def _settings(settings: dict[str, Any]) -> list[str]:
-    return [word for name, value in settings.items() for word in ("-s", f"{name}={_text(value)}")]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(careful: Careful) -> None:
-    project, site = careful.project, careful.site
+def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(
+    project: Project, site: Nginx
+) -> None:
     project.add_map("other", site.url)
     for name in (NAME, "other"):
         project.harvest(name, DAY_BEFORE)
@@ -69,13 +43,10 @@ def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(car
         file.write('[hosts."127.0.0.1"]\nrequests_per_second = 20\n')
     site.clear_log()
     logs = {name: project.folder / f"{name}.log" for name in (NAME, "other")}
-    settings = {
-        name: _settings({"BUDGET": {"requests": 15}, "LOG_FILE": str(log), "LOG_LEVEL": "DEBUG"})
-        for name, log in logs.items()
-    }
+    budget = ("-s", 'BUDGET={"requests": 15}', "-s", "LOG_LEVEL=DEBUG", "-s")
     with (
-        project.running("harvest", NAME, *settings[NAME]) as one,
-        project.running("harvest", "other", *settings["other"]) as two,
+        project.running("harvest", NAME, *budget, f"LOG_FILE={logs[NAME]}") as one,
+        project.running("harvest", "other", *budget, f"LOG_FILE={logs['other']}") as two,
     ):
         one.communicate(timeout=240)
         two.communicate(timeout=240)
@@ -94,12 +65,14 @@ def until(hour: int, minute: int) -> float:
     return (now.replace(hour=hour, minute=minute) - now - timedelta(days=1)).total_seconds()
 
 
-def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, tmp_path: Path) -> None:
-    project, site, clock = careful.project, careful.site, Clock(tmp_path / "clock")
-    arguments = _settings({"DELAY": 0.05, "QUIET_HOURS": "18:00-23:00"})
+def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(
+    project: Project, site: Nginx, tmp_path: Path
+) -> None:
+    clock = Clock(tmp_path / "clock")
     clock.step(until(17, 30))
+    quiet = ("-s", "DELAY=0.05", "-s", "QUIET_HOURS=18:00-23:00")
     with subprocess.Popen(
-        [sys.executable, "-m", "scrapy", "harvest", NAME, *arguments],
+        [sys.executable, "-m", "scrapy", "harvest", NAME, *quiet],
         cwd=ROOT,
         env={**project.environment, **clock.environment},
         stderr=subprocess.PIPE,
@@ -122,17 +95,17 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(careful: Careful, t
 
 
 def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
-    careful: Careful, tmp_path: Path
+    project: Project, site: Nginx, tmp_path: Path
 ) -> None:
-    first = careful.harvest(BUDGET={"requests": 37})
-    assert (len(first.lines), first.done.returncode) == (37, 4)
-    assert "budget: 37 requests" in first.done.stderr
-    (record,) = careful.project.harvests(NAME)
+    done = project.scrapy("harvest", NAME, "-s", f"BUDGET={json.dumps({'requests': 37})}", check=False)
+    first = list(site.log())
+    assert (len(first), done.returncode) == (37, 4)
+    assert "budget: 37 requests" in done.stderr
+    (record,) = project.harvests(NAME)
     assert (record["ended"], record["stopped"], record["requests"]) == (None, "budget: 37 requests", 37)
-    second = careful.harvest()
-    assert second.done.returncode == 0
-    asked = Counter(line.path for line in (*first.lines, *second.lines) if line.path.endswith(".png"))
+    project.scrapy("harvest", NAME)
+    asked = Counter(line.path for line in site.log() if line.path.endswith(".png"))
     assert set(asked.values()) == {1}
     rendering = Rendering(tmp_path / "site", 5)
-    assert len(careful.project.versions()) == len(rendering.paths())
+    assert len(project.versions()) == len(rendering.paths())
     assert len(asked) == len(rendering.paths()) + len(rendering.missing())

@@ -1,26 +1,28 @@
 """What a quiet day costs by a change index, and what follows if an index or unchanged tiles are wrong."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.end_to_end.bad_input.small_site import drawn
 from tests.end_to_end.project import Project
-from tests.end_to_end.pruned_stage import (
-    DAYS,
-    HOUR,
-    NOON,
-    Stage,
-    counts,
-    drawn_site,
-    latest,
-    the_walk,
-    walked,
-)
+from tests.end_to_end.pruned_stage import counts, latest, the_walk, walked
+from tests.end_to_end.rendering import Rendering
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import LogLine, nginx
 from tests.servers.published import published
+
+NOON: Final = 1_714_500_000
+"""When a drawn site was begun, in seconds since 1970."""
+HOUR: Final = 3600
+LAYER: Final = "world-day"
+LEAVES: Final = ("000", "001", "013", "022", "120", "300", "311")
+DAYS: Final = tuple(f"2024-05-{day:02}" for day in range(1, 30))
 
 BY_INDEX: Final = "what its change index does not list is skipped"
 NOTHING_CHANGED: Final = "its change index says that nothing has changed since"
@@ -60,34 +62,76 @@ def test_a_quiet_day_of_any_map_with_an_index_costs_its_files_and_the_audit(
     assert counts(project)["skip"] >= len(before) - len(tiles)
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnSite(Rendering):
+    """A layer that tests draw. Leaves are named by their digits, such as `012`; a tile above another is named
+    by its beginning."""
+
+    depth: int = 3
+    layer: str = LAYER
+    _drawings: Iterator[int] = field(default_factory=count)
+
+    def draw(self, leaf: str, seconds: int) -> None:
+        """As Overviewer does: the leaf, and all above it anew, each with the time of its newest child."""
+        self.draw_alone(leaf, seconds)
+        self._draw_above(leaf)
+
+    def draw_alone(self, path: str, seconds: int) -> None:
+        """Against the law: nothing above it is touched."""
+        self.replace(path, drawn(f"{LAYER} {next(self._drawings)}"), seconds)
+
+    def _draw_above(self, leaf: str) -> None:
+        for length in range(len(leaf) - 1, 0, -1):
+            above = leaf[:length]
+            children = [self.file(above + digit) for digit in "0123"]
+            newest = max(int(child.stat().st_mtime) for child in children if child.exists())
+            self.draw_alone(above, newest)
+
+
+def drawn_site(folder: Path, **more: int) -> DrawnSite:
+    """A site whose leaves were drawn five hours apart: its times tell that it keeps the law. Its configuration
+    says `more` of the layer."""
+    site = DrawnSite(folder)
+    folder.mkdir()
+    tileset = {"path": LAYER, "zoomLevels": site.depth, "imgextension": "png", "isOverlay": False, **more}
+    said = {"CONST": {"tileSize": 48}, "tilesets": [tileset]}
+    configuration = f"var overviewerConfig = {json.dumps(said)};\n"
+    (folder / "overviewerConfig.js").write_text(configuration, encoding="utf-8")
+    for number, leaf in enumerate(LEAVES):
+        site.draw(leaf, NOON + number * 5 * HOUR)
+    return site
+
+
 @pytest.mark.parametrize("has_index", [True, False])
 def test_a_change_in_what_was_skipped_is_found_and_the_same_harvest_asks_everything(
     project: Project, tmp_path: Path, misbehaving: Callable[[Path], Misbehaving], has_index: bool
 ) -> None:
     """One in each of two branches, and one where no tile was: the audit need not meet them all."""
-    files = drawn_site(tmp_path / "site")
-    if has_index:
-        files.configure(last_rendertime=NOON)
-    stage = Stage(files, misbehaving(files.folder), project)
-    stage.describe(audit=1)
-    stage.harvest(DAYS[0])
-    assert stage.is_up_to_date
+    files = drawn_site(tmp_path / "site", **({"last_rendertime": NOON} if has_index else {}))
+    project.add_map("small", f"{misbehaving(files.folder).url}/", audit=1)
+
+    def harvest(day: str) -> str:
+        """Returns the log. Afterwards the history has what the site has, and nothing else."""
+        log = project.crawl("small", day).stderr
+        assert latest(project) == files.images()
+        return log
+
+    harvest(DAYS[0])
     for leaf in ("120", "300", "302"):
         if has_index:
             files.draw(leaf, NOON + 100 * HOUR)
         else:
             # Among these times a change does not show.
             files.draw_alone(leaf, NOON - HOUR)
-    log = stage.harvest(DAYS[1])
+    log = harvest(DAYS[1])
     assert the_walk(log).is_pruned
     assert (BY_INDEX in log) is has_index
     wrong = "and its change index did not tell" if has_index else "below one that had not"
     (warning,) = [line for line in log.splitlines() if "] WARNING: layer" in line]
     assert f"had changed {wrong}" in warning
     assert "all of it is asked now" in warning
-    assert stage.is_up_to_date
     assert project.harvests("small")[-1]["walk"] == "repaired"
     # Then all is asked, although nothing else may have changed.
-    following = the_walk(stage.harvest(DAYS[2]))
+    following = the_walk(harvest(DAYS[2]))
     assert not following.is_pruned
     assert wrong in following.reason

@@ -104,19 +104,3 @@ def test_a_later_day_lets_events_grow_and_begins_new_ones_but_ends_none(seed: in
         assert now.tiles >= event.tiles
         assert now.last >= event.last
         assert {event.area.x_from, event.area.x_to} <= set(now.area.columns)
-
-
-@given(st.sets(st.tuples(st.integers(-7, 7), st.integers(-7, 7)), max_size=40))
-def test_the_events_of_a_day_are_what_chains_of_near_tiles_connect(cells: set[tuple[int, int]]) -> None:
-    """As their definition says it, by comparing each tile with each."""
-    groups: list[set[tuple[int, int]]] = []
-    for cell in cells:
-        near = [group for group in groups if any(_is_near(cell, other) for other in group)]
-        groups = [group for group in groups if group not in near] + [{cell}.union(*near)]
-    areas = [TileRange.covering([Tile.at(0, *cell) for cell in group]) for group in groups]
-    found = [event.area for event in events_of(0, [(DAY, changed(*cells))])]
-    assert sorted(map(repr, found)) == sorted(map(repr, areas))
-
-
-def _is_near(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return max(abs(one[0] - other[0]), abs(one[1] - other[1])) <= REACH

@@ -41,12 +41,6 @@ def test_walk_is_pruned_only_as_wished_and_proved_and_for_some_days(wish, proof,
     assert decide(wish, stored, last_full, TODAY, 7).is_pruned is is_pruned
 
 
-def test_decision_tells_what_was_found_wrong():
-    stored = replace(PROVED, withdrawn="tile 0_1_1 had changed", withdrawn_day=TODAY)
-    decision = decide("auto", stored, TODAY, TODAY, 7)
-    assert "tile 0_1_1 had changed" in decision.reason
-
-
 def test_of_one_zoom_a_share_is_asked() -> None:
     decisions = Decisions({"zoom11": decide("auto", None, TODAY, TODAY, 7, "nobody says so")})
     shared = decisions.sharing(decisions.layers, 7)

@@ -5,9 +5,8 @@ import random
 import pytest
 
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.walk.ends import CANVAS, NEIGHBOURS, SAMPLE, Missing, TileCountGuard, is_empty, most_tiles
+from tileharvest.walk.ends import CANVAS, NEIGHBOURS, SAMPLE, Missing, TileCountGuard, most_tiles
 from tileharvest.walk.walk import Walk
 
 
@@ -39,20 +38,6 @@ def test_the_line_fits_what_happened() -> None:
     anew = missing.in_words("m", 31)
     assert "and 31 tiles are there: the map was begun anew at its address" in anew
     assert "new url" not in anew
-
-
-@pytest.mark.parametrize(
-    ("counts", "known", "expected"),
-    [
-        ({Outcome.NOTHING: 4}, 0, True),
-        ({}, 0, True),
-        ({Outcome.NOTHING: 4}, 9, False),
-        ({Outcome.NOTHING: 4, Outcome.ADDED: 1}, 0, False),
-        ({Outcome.NOTHING: 4, Outcome.FAILED: 1}, 0, False),
-    ],
-)
-def test_a_new_map_without_a_tile_is_empty(counts: dict[Outcome, int], known: int, expected: bool) -> None:
-    assert is_empty(counts, known) is expected
 
 
 SAME = "a" * 40

@@ -33,7 +33,7 @@ from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.ends import SAMPLE, Missing, is_empty
+from tileharvest.walk.ends import SAMPLE, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -561,7 +561,9 @@ class Harvest:
 
     async def expect_tiles(self) -> None:
         """Raises MovedError if the harvest is about to end without a single tile of a new map."""
-        if self.is_pushed or not is_empty(await self.counts(), self._known_before):
+        counts = await self.counts()
+        # If tiles failed, nobody knows.
+        if self.is_pushed or self._known_before or any(map(counts.get, (*THERE, Outcome.FAILED))):
             return
         urls = (
             self.layers[block.layer].layer.addresses.url_of(tile)

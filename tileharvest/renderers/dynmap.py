@@ -145,7 +145,7 @@ class Dynmap(Renderer):
         allows that address.
         """
         page, urls = description.page, _Urls()
-        answer = await _configuration(fetch, page + SERVER_CONFIG)
+        answer = await fetch_config(fetch, page + SERVER_CONFIG)
         if answer is not None:
             page = _page_of(answer, page, SERVER_CONFIG)
         else:
@@ -153,7 +153,7 @@ class Dynmap(Renderer):
             if named is not None and _VARIABLE in named.text:
                 page = _page_of(named, page, ADDRESSES_FILE)
                 urls = _parse_addresses(named.text, page + ADDRESSES_FILE)
-            answer = await _configuration(fetch, urljoin(page, urls.configuration))
+            answer = await fetch_config(fetch, urljoin(page, urls.configuration))
         if answer is None:
             other = urljoin(page, urls.configuration)
             raise not_found(f"neither {page}{SERVER_CONFIG} nor {other} names the maps of Dynmap")
@@ -262,15 +262,6 @@ def _parse_addresses(text: str, url: str) -> _Urls:
     # Dynmap's page puts the present time there (`formatUrl` of `map.js`). For the configuration any number
     # will do.
     return _Urls(urls.configuration.replace("{timestamp}", "0"), urls.tiles)
-
-
-async def _configuration(fetch: Fetch, url: str) -> Fetched | None:
-    """Returns the answer if it is a configuration, or None if there is none.
-
-    Some hosts send the map's page in place of a file that they do not have.
-    """
-    answer = await fetch_config(fetch, url)
-    return answer if answer is not None and answer.body.lstrip().startswith(b"{") else None
 
 
 def _page_of(answer: Fetched, page: str, file: str) -> str:

@@ -7,11 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from tileharvest.errors import counted
-from tileharvest.tiles.outcomes import THERE, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tileharvest.tiles.grid import Tile
 
 SAMPLE: Final = 100
@@ -70,13 +67,6 @@ class Missing(NamedTuple):
             " most of it was removed. None was recorded as gone; harvest it under another name, with scrapy"
             " add, and the history of this one stays as it is"
         )
-
-
-def is_empty(counts: Mapping[Outcome, int], known: int) -> bool:
-    """Returns whether a harvest has found no tile at all of a map of which no tile was known.
-
-    If tiles failed, nobody knows."""
-    return not known and not any(counts.get(outcome) for outcome in (*THERE, Outcome.FAILED))
 
 
 def most_tiles(found: int, wish: int | None = None, described: int = 0) -> int:

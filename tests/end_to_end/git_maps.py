@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from tests.end_to_end.project import RecordedVersion
-from tests.end_to_end.published_maps import ANTWORLD_MAP, DUCKMAP, MAPCRAFTERS
+from tests.end_to_end.real_maps import ANTWORLD_MAP, DUCKMAP, MAPCRAFTERS
 
 URL: Final = "https://map.example.net/world/"
 """Nobody is there: where git is asked, the site is asked nothing."""

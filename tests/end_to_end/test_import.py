@@ -11,8 +11,7 @@ import pytest
 
 from tests.end_to_end.git_maps import MAPS, URL, rows
 from tests.end_to_end.project import Project, await_condition
-from tests.end_to_end.published_maps import ANTWORLD_MAP, PublishedMap
-from tests.end_to_end.real_maps import harvested_versions
+from tests.end_to_end.real_maps import ANTWORLD_MAP, PublishedMap, harvested_versions
 from tests.importers.imports import dot, repository
 from tests.servers.published import published
 from tests.servers.repositories import map_repository

@@ -16,7 +16,7 @@ from PIL import Image as Pillow
 
 from tests.end_to_end.project import LayerTile, Project, answered, await_condition
 from tests.end_to_end.pruned_stage import RARELY, counts
-from tests.end_to_end.published_maps import (
+from tests.end_to_end.real_maps import (
     ANTWORLD_MAP,
     DUCKMAP,
     DUCKMAP_ANEW,
@@ -26,13 +26,10 @@ from tests.end_to_end.published_maps import (
     MROZBARRY,
     PLAIN_ANTS,
     SBATSERVER,
-    PublishedMap,
-)
-from tests.end_to_end.real_maps import (
     Harvested,
+    PublishedMap,
     as_of,
     harvested_versions,
-    publish,
 )
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import nginx
@@ -133,13 +130,13 @@ def test_pruned_walks_leave_the_history_of_full_ones(
     drawn: PublishedMap, shared_maps: Path, common_folder: Path, project: Project, tmp_path: Path
 ) -> None:
     full, site = harvested_versions(shared_maps, common_folder, drawn), tmp_path / "site"
-    publish(shared_maps, drawn, full[0].version, site)
+    drawn.publish(shared_maps, full[0].version, site)
     keys = {**drawn.keys, "walk": "pruned", "audit": 0, "full_every": RARELY}
     skipped = 0
     with nginx(site) as server:
         project.add_map(drawn.name, server.url, **keys)
         for one in full:
-            publish(shared_maps, drawn, one.version, site)
+            drawn.publish(shared_maps, one.version, site)
             server.clear_log()
             project.crawl(drawn.name, one.day, spider=drawn.renderer)
             assert (project.versions(), project.stored()) == (one.versions, one.stored)
@@ -182,7 +179,7 @@ def test_on_squaremaps_own_server_an_empty_answer_is_a_missing_tile(
 def test_with_the_owners_permission_a_map_is_added_whose_configuration_is_forbidden(
     shared_maps: Path, project: Project, tmp_path: Path
 ) -> None:
-    site = publish(shared_maps, MROZBARRY, 1, tmp_path / "site")
+    site = MROZBARRY.publish(shared_maps, 1, tmp_path / "site")
     (site / "up" / "configuration").unlink()
     with nginx(site) as server:
         arguments = ("add", "mine", server.url, "--renderer", "dynmap", "--contact", "me@example.net")

@@ -10,17 +10,17 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
 import pytest
 
-from tests.crash.soundness import assert_sound, state
+from tests.crash.soundness import State, assert_sound, state
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, drawn, publish, visit
 from tests.end_to_end.project import Project
-from tests.faults.days import Day
-from tests.faults.faults import ERRORS, KILL, KINDS, SHORT, Fault, Run, cut_power, flushed
+from tests.faults.faults import ERRORS, KILL, KINDS, NONE, SHORT, Fault, Run, cut_power, flushed, run
 from tests.servers.misbehaving import misbehaving
 
 pytestmark = pytest.mark.timeout(1800)
@@ -33,6 +33,49 @@ AT_ONCE: Final = 10
 """How many calls fail in turn in one test with `--all`."""
 LASTING: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors that stay until somebody makes room."""
+
+
+@dataclass
+class Day:
+    """A harvest of the small site, which can be repeated from the same beginning."""
+
+    name: str
+    folder: Path
+    url: str
+    before: Path | None
+    """The data folder before the harvest. None: there is none."""
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.undisturbed = self.project("undisturbed")
+        """The project after the undisturbed harvest."""
+        whole = self.run(self.undisturbed, NONE)
+        assert (whole.status, whole.said) == (0, "")
+        assert_sound(self.undisturbed)
+        self.calls = whole.calls
+        """How many calls of each kind the undisturbed harvest makes."""
+
+    @property
+    def end(self) -> State:
+        """What the undisturbed harvest leaves."""
+        return state(self.undisturbed)
+
+    def project(self, name: str = "disturbed") -> Project:
+        """Returns a new project as it is before the harvest, in place of the one of the last call."""
+        folder = self.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        project = Project(folder)
+        project.add_map("small", f"{self.url}/")
+        if self.before is None:
+            project.data.mkdir()
+        else:
+            project.adopt(self.before)
+        return project
+
+    def run(self, project: Project, fault: Fault, disk: Path | None = None) -> Run:
+        arguments = ("harvest", "small", "-a", f"day={self.name}", "--json", "-s", "RETRY_PAUSE=0.02")
+        return run(self.folder, project, fault, *arguments, disk=disk)
 
 
 class Some(NamedTuple):
@@ -107,8 +150,7 @@ def test_a_call_that_fails_is_one_line_and_the_next_run_completes(some: Some, da
     day = days[some.day]
     for fault in some.faults(day.calls):
         project = day.project()
-        run = day.run(project, fault)
-        assert_told(run, fault)
+        assert_told(day.run(project, fault), fault)
         assert_sound(as_found(project))
         assert_completes(day, project, fault)
 
@@ -119,8 +161,7 @@ def test_a_power_cut_loses_no_version(some: Some, days: Sequence[Day], tmp_path:
         project = day.project()
         disk = tmp_path / "disk"
         flushed(project.data, disk)
-        run = day.run(project, fault, disk)
-        if run.met(fault):
+        if day.run(project, fault, disk).met(fault):
             cut_power(project.data, disk)
         assert_sound(as_found(project))
         assert_completes(day, project, fault, is_cut=True)
@@ -130,23 +171,22 @@ def test_a_power_cut_loses_no_version(some: Some, days: Sequence[Day], tmp_path:
 def test_what_is_written_in_parts_is_whole(days: Sequence[Day]) -> None:
     """A write may take a part of the bytes only and return how many. Here each write takes half."""
     day, project = days[1], days[1].project()
-    run = day.run(project, Fault("write", 1, SHORT, lasting=True))
-    assert (run.status, run.said) == (0, "")
+    ended = day.run(project, Fault("write", 1, SHORT, lasting=True))
+    assert (ended.status, ended.said) == (0, "")
     assert_sound(project)
     assert state(project) == day.end
 
 
-def assert_told(run: Run, fault: Fault) -> None:
+def assert_told(ended: Run, fault: Fault) -> None:
     """Asserts that there is one line that says what was kept, or none if the harvest is complete."""
-    lines = run.said.splitlines()
-    if run.status == 0:
-        assert not lines, (str(fault), run)
+    lines, what = ended.said.splitlines(), (str(fault), ended)
+    if ended.status == 0:
+        assert not lines, what
         return
-    assert run.status == 1, (str(fault), run)
-    assert run.met(fault), (str(fault), run)
-    assert len(lines) == 1, (str(fault), run)
-    assert lines[0].startswith("ERROR: "), (str(fault), run)
-    assert "nothing" in lines[0] or "no request" in lines[0], (str(fault), run)
+    assert (ended.status, len(lines)) == (1, 1), what
+    assert ended.met(fault), what
+    assert lines[0].startswith("ERROR: "), what
+    assert "nothing" in lines[0] or "no request" in lines[0], what
 
 
 def assert_completes(day: Day, project: Project, fault: Fault, *, is_cut: bool = False) -> None:

@@ -10,7 +10,8 @@ from typing import Final
 import pytest
 
 from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
-from tests.end_to_end.rendering import Rendering
+from tests.end_to_end.project import LayerTile
+from tests.end_to_end.rendering import LAYER, Rendering
 from tests.fleet.workers import MAP, Fleet
 from tests.servers.misbehaving import Misbehaving, Received
 from tests.servers.rules import Gate, Slow, tiles_only
@@ -44,7 +45,7 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
 
     fleet.settings |= {"LEASE_SECONDS": LEASE, "LOG_LEVEL": "DEBUG"}
     fleet.describe(site.url, requests_per_second=RATE)
-    workers = fleet.start_several(3)
+    workers = [fleet.start() for _ in range(3)]
     fleet.await_until(lambda: gate.is_reached and len(fleet.known()) == 3)
     assert "requests on the way finish, no further one starts" in tell(fleet, monkeypatch, "pause", MAP)
     fleet.await_until(lambda: all(f"map '{MAP}' is paused since" in one.log for one in workers))
@@ -61,6 +62,11 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     fleet.assert_ended_together(*workers)
     fleet.assert_harvested(small)
     assert set(Counter((one.method, one.path) for one in received()).values()) == {1}
+    # The costs of all workers.
+    images = sum(len(body) for body in small.images().values())
+    assert fleet.project.query("SELECT requests, received_bytes >= ? FROM harvests", images) == [
+        (len(site.received), 1)
+    ]
     given = [start for one in workers for start in given_starts(one.log, MAP) if start > resumed]
     after = [one.time + since for one in received()[paused:]]
     # As told: at its own rate no two would be so close to each other.
@@ -72,29 +78,36 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     assert all(moment > start - EARLY for moment, start in zip(after, sorted(given), strict=False))
 
 
-def test_what_a_worker_that_is_told_to_end_has_not_started_is_the_others_at_once(
-    fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving]
+def block_of(tile: LayerTile) -> tuple[int, int, int]:
+    return tile.zoom, tile.x >> (1 - tile.zoom) >> 3, tile.y >> (1 - tile.zoom) >> 3
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_what_a_worker_had_leased_is_the_others_and_nothing_else_is_asked_again(
+    fleet: Fleet, small: Rendering, misbehaving: Callable[[Path], Misbehaving], how: signal.Signals
 ) -> None:
-    """SIGTERM, as from `docker stop` or a scrapyd cancel. Its leases would last for half a minute."""
+    """SIGTERM, as from `docker stop` or a scrapyd cancel, gives all back at once."""
     site = misbehaving(small.folder)
+    fleet.settings |= {"LEASE_SECONDS": 3}
     fleet.describe(site.url)
-    worker, others = fleet.start(), []
+    worker = fleet.start()
     fleet.await_until(lambda: len(site.received) > 50)
     site.rule_for_all = tiles_only(Slow(0.2))
-    fleet.await_until(lambda: fleet.leased_by(worker) > 0)
-    worker.send(signal.SIGTERM)
+    fleet.await_until(lambda: any(one.leased for one in fleet.known()))
+    worker.send(how)
     fleet.await_ends(worker)
     # The harvest is not finished.
-    assert worker.status == 1
-    counts = fleet.counts()
-    assert (counts.leased, counts.left > 0) == (0, True)
+    assert worker.status == (1 if how is signal.SIGTERM else -how)
+    leased = fleet.counts().leased
+    assert (leased == 0) == (how is signal.SIGTERM)
     site.rule_for_all = None
-    others = fleet.start_several(2)
+    others = [fleet.start() for _ in range(2)]
     fleet.assert_ended_together(*others)
     fleet.assert_harvested(small)
-    asked = Counter((request.method, request.path) for request in site.received)
+    asked = Counter((one.method, one.path) for one in site.received)
     # Each of the three workers finds out what the site allows, and what it has.
-    assert {one for one, times in asked.items() if times > 1} == {
-        ("GET", "/robots.txt"),
-        ("GET", "/overviewerConfig.js"),
-    }
+    beside = {("GET", "/robots.txt"), ("GET", "/overviewerConfig.js")}
+    again = {one for one, times in asked.items() if times > 1}
+    assert beside <= again
+    tiles = [(method, path.removeprefix(f"/{LAYER}").removesuffix(".png")) for method, path in again - beside]
+    assert len({(method, block_of(small.tile(path))) for method, path in tiles}) <= leased

@@ -1,42 +1,19 @@
-"""Several workers and several maps: each map is one worker's, until that is killed."""
+"""Several workers and several maps: each map is one worker's, or is shared where no rate is the limit."""
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
-from hashlib import sha1
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import PATHS, SmallSite, publish
+from tests.end_to_end.bad_input.small_site import PATHS, publish
 from tests.fleet.workers import Fleet, Worker
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.rules import Gate, tiles_only
 
 MAPS: Final = ("north", "east", "south", "west")
-MANY: Final = tuple(f"map-{number}" for number in range(20))
-"""Kills come at random moments. `tests/crash` kills a single worker at every step of what it writes to
-SQLite. In Redis a script is one step, and in PostgreSQL a transaction."""
-LEASE: Final = 3
-"""Seconds: so long is a killed worker's what it had."""
-SHARED: Final = '[hosts."127.0.0.1"]\nconcurrency = 64\n'
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> SmallSite:
-    return publish(tmp_path / "site")
-
-
-@pytest.fixture
-def site(files: SmallSite, misbehaving: Callable[[Path], Misbehaving]) -> Misbehaving:
-    return misbehaving(files.folder)
-
-
-def describe(fleet: Fleet, names: Sequence[str], site: Misbehaving, **keys: Any) -> None:
-    fleet.project.maps_file.write_text(SHARED)
-    for name in names:
-        fleet.project.add_map(name, f"{site.url}/", **keys)
 
 
 def run(fleet: Fleet, *arguments: str) -> Worker:
@@ -60,63 +37,44 @@ def finished(fleet: Fleet) -> Counter[str]:
     return Counter(name for (name,) in fleet.project.query(query))
 
 
-def assert_histories(fleet: Fleet, names: Sequence[str], files: SmallSite) -> None:
-    """Each map has what one undisturbed harvest of it finds: every tile once, and one harvest."""
+@pytest.mark.parametrize(
+    ("names", "concurrency"), [(MAPS, 1), (MAPS[:1], 8)], ids=["each map is one worker's", "a map is shared"]
+)
+def test_workers_share_maps_and_join_where_there_is_room(
+    fleet: Fleet,
+    misbehaving: Callable[[Path], Misbehaving],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...],
+    concurrency: int,
+) -> None:
+    """With one request at a time a map has no room for a second worker."""
+    monkeypatch.setenv("REDIS_URL", fleet.redis_url)
+    files, gate = publish(tmp_path / "site"), Gate(keeps_all=True)
+    site = misbehaving(files.folder)
+    site.rule_for_all = tiles_only(gate)
+    fleet.project.maps_file.write_text('[hosts."127.0.0.1"]\nconcurrency = 64\n')
+    for name in names:
+        fleet.project.add_map(name, f"{site.url}/", concurrency=concurrency)
+    workers = [run(fleet, "--at-once", "2") for _ in range(3 if len(names) > 1 else 2)]
+    if len(names) > 1:
+        fleet.await_until(lambda: len(at_work(fleet)) == len(names))
+        held = [pid for pids in at_work(fleet).values() for pid in pids]
+        assert len(held) == len(names)
+        assert max(Counter(held).values()) <= 2
+        idle = {one.process.pid for one in workers if "what is due is at other workers" in one.log}
+        assert not idle & set(held)
+    else:
+        fleet.await_until(lambda: len(at_work(fleet).get(names[0], ())) == 2)
+    fleet.await_until(lambda: gate.is_reached)
+    gate.open()
+    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(names, 1))
+    # Each map has what one undisturbed harvest finds: every tile once, and one harvest.
     versions = fleet.project.query(
         "SELECT maps.name, versions.sha1 FROM versions JOIN layers ON layers.id = versions.layer"
         " JOIN maps ON maps.id = layers.map ORDER BY maps.name, versions.sha1"
     )
     images = sorted(files.sha1(path) for path in PATHS)
     assert versions == [(name, image) for name in sorted(names) for image in images]
-    assert finished(fleet) == dict.fromkeys(names, 1)
     assert fleet.project.query("SELECT count(*) FROM harvests") == [(len(names),)]
-    counted = fleet.project.query("SELECT DISTINCT outcome, tiles FROM harvest_counts")
-    assert counted == [("add", len(PATHS))]
-    stored = fleet.project.stored()
-    assert sorted(sha1(body).hexdigest() for name, body in stored.items() if "/." not in name) == images
-
-
-@pytest.fixture(autouse=True)
-def _in_redis(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REDIS_URL", fleet.redis_url)
-
-
-def test_each_map_is_one_workers(fleet: Fleet, site: Misbehaving, files: SmallSite) -> None:
-    gate = Gate(keeps_all=True)
-    site.rule_for_all = tiles_only(gate)
-    # With one request at a time there is no room for a second worker.
-    describe(fleet, MAPS, site, concurrency=1)
-    workers = [run(fleet, "--at-once", "2") for _ in range(3)]
-    fleet.await_until(lambda: len(at_work(fleet)) == len(MAPS))
-    idle = [worker for worker in workers if "what is due is at other workers" in worker.log]
-    held = at_work(fleet)
-    assert all(len(pids) == 1 for pids in held.values()), held
-    assert max(Counter(pid for pids in held.values() for pid in pids).values()) <= 2
-    assert not {worker.process.pid for worker in idle} & {pid for pids in held.values() for pid in pids}
-    fleet.await_until(lambda: gate.is_reached)
-    site.rule_for_all = None
-    gate.open()
-    fleet.await_until(lambda: finished(fleet) == dict.fromkeys(MAPS, 1))
-    assert_histories(fleet, MAPS, files)
-    fleet.await_until(lambda: Counter(lines(workers)) == dict.fromkeys(MAPS, 1))
-
-
-def lines(workers: Sequence[Worker]) -> list[str]:
-    """The maps of which the workers have said that they are done."""
-    said = [line for worker in workers for line in worker.log.splitlines() if ": done; " in line]
-    return [line.partition(",")[0] for line in said]
-
-
-def test_a_worker_with_nothing_to_do_joins_where_no_rate_is_the_limit(
-    fleet: Fleet, site: Misbehaving, files: SmallSite
-) -> None:
-    gate = Gate(keeps_all=True)
-    site.rule_for_all = tiles_only(gate)
-    describe(fleet, MAPS[:1], site, concurrency=8)
-    for _ in range(2):
-        run(fleet)
-    fleet.await_until(lambda: gate.is_reached and len(at_work(fleet).get(MAPS[0], ())) == 2)
-    site.rule_for_all = None
-    gate.open()
-    fleet.await_until(lambda: finished(fleet) == {MAPS[0]: 1})
-    assert_histories(fleet, MAPS[:1], files)
+    assert fleet.project.query("SELECT DISTINCT outcome, tiles FROM harvest_counts") == [("add", len(PATHS))]

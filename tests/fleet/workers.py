@@ -127,9 +127,6 @@ class Fleet:
         self.workers.append(worker)
         return worker
 
-    def start_several(self, number: int, *arguments: str, day: str = DAY) -> list[Worker]:
-        return [self.start(*arguments, day=day) for _ in range(number)]
-
     def await_until(self, holds: Callable[[], bool], patience: float = 240.0) -> None:
         """Raises AssertionError, with all logs, when it does not come to hold, or no worker is left."""
 
@@ -176,9 +173,6 @@ class Fleet:
     def known(self) -> Sequence[Known]:
         """The workers that the queue knows to be alive, the oldest first."""
         return self._look(lambda queue: queue.workers())
-
-    def leased_by(self, worker: Worker) -> int:
-        return sum(known.leased for known in self.known() if known.pid == worker.process.pid)
 
     def _look(self, ask: Callable[[RedisQueue], Awaitable[Any]], name: str = MAP) -> Any:
         async def look() -> Any:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import pytest
 from scrapy import Spider
@@ -101,70 +101,58 @@ def test_some_failures_drop_results(error: Any, kept: bool) -> None:
     assert crawl.is_all_kept is kept
 
 
-def held(reason: HoldReason | None) -> Any:
-    """Returns a throttle that holds requests back for this reason, for a minute."""
+REST: Final = "the host, which has asked to be left alone"
+ANSWER: Final = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
+
+
+def waiting(reason: HoldReason | None = None, answer: Wait | None = None) -> CrawlContext:
+    """Returns a crawl that the throttle holds for this reason, for a minute, or that waits for an answer."""
+    crawl: Any = Rig().crawl
     hold = None if reason is None else Hold(reason, time.time() + 60)
-    return SimpleNamespace(held=hold, host="the host")
+    crawl.throttle = SimpleNamespace(held=hold, host="the host")
+    crawl.oldest_requests = [lambda: None, lambda: answer]
+    found: CrawlContext = crawl
+    return found
 
 
-REST = "the host, which has asked to be left alone"
-ANSWER = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
-
-
-class Case(NamedTuple):
-    """What a crawl that makes no progress for 9 seconds may wait for, and the words that a person gets."""
-
-    told: str | None
-    reason: HoldReason | None = None
-    """Why the throttle holds it."""
-    noting: str = ""
-    answer: Wait | None = None
-
-
-CASES = {
-    "rest before answer": Case(REST, HoldReason.RESTING, answer=ANSWER),
-    "noted before all": Case("another attempt", HoldReason.RESTING, "another attempt", ANSWER),
-    "paused, told elsewhere": Case(None, HoldReason.PAUSED),
-    "nothing": Case(None),
-}
-
-
-def waiting(case: Case) -> Rig:
-    rig = Rig()
-    rig.crawl.throttle = held(case.reason)
-    rig.crawl.oldest_requests = [lambda: None, lambda: case.answer]
-    return rig
-
-
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_is_known_best_is_told_after_five_seconds(case: Case) -> None:
+@pytest.mark.parametrize(
+    ("told", "reason", "noting", "answer"),
+    [
+        (REST, HoldReason.RESTING, "", ANSWER),
+        ("another attempt", HoldReason.RESTING, "another attempt", ANSWER),
+        (None, HoldReason.PAUSED, "", None),
+        (None, None, "", None),
+    ],
+    ids=["rest before answer", "noted before all", "paused, told elsewhere", "nothing"],
+)
+def test_what_is_known_best_is_told_after_five_seconds(
+    told: str | None, reason: HoldReason | None, noting: str, answer: Wait | None
+) -> None:
     async def test() -> list[Wait | None]:
-        rig = waiting(case)
-        with noted(rig.crawl.waits, case.noting) if case.noting else nullcontext():
+        crawl = waiting(reason, answer)
+        with noted(crawl.waits, noting) if noting else nullcontext():
             found = []
             for _ in range(10):
-                found.append(rig.crawl.wait())
+                found.append(crawl.wait())
                 await asyncio.sleep(1)
             return found
 
     found = run_jumping(test())
     assert found[:5] == [None] * 5
-    assert (None if found[-1] is None else found[-1].what) == case.told
+    assert (None if found[-1] is None else found[-1].what) == told
 
 
 @pytest.mark.parametrize("gets", ["requests", "results"])
 def test_a_crawl_that_gets_on_waits_for_nothing(gets: str) -> None:
     async def test() -> None:
-        rig = waiting(Case(None, answer=ANSWER))
+        crawl: Any = waiting(answer=ANSWER)
+        tally = Counter[Outcome]()
         if gets == "results":
-            harvest: Any = SimpleNamespace(cost_meter=CostMeter(), tally=Counter())
-            rig.crawl.harvest = harvest
+            crawl.harvest = SimpleNamespace(cost_meter=CostMeter(), tally=tally)
         for _ in range(20):
-            if rig.crawl.harvest is None:
-                rig.crawl.cost_meter.requests += 1
-            else:
-                rig.crawl.harvest.tally[Outcome.IGNORED] += 1
-            assert rig.crawl.wait() is None
+            tally[Outcome.IGNORED] += 1
+            crawl.cost_meter.requests += gets == "requests"
+            assert crawl.wait() is None
             await asyncio.sleep(1)
 
     run_jumping(test())
@@ -172,10 +160,10 @@ def test_a_crawl_that_gets_on_waits_for_nothing(gets: str) -> None:
 
 def test_the_log_tells_each_wait_once_and_until_when(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        rig = waiting(Case(None, HoldReason.RESTING))
-        with noted(rig.crawl.waits, "robots.txt to answer"):
+        crawl = waiting(HoldReason.RESTING)
+        with noted(crawl.waits, "robots.txt to answer"):
             for _ in range(9):
-                rig.crawl.say_wait()
+                crawl.say_wait()
                 await asyncio.sleep(1)
 
     with caplog.at_level(logging.INFO):

@@ -70,10 +70,6 @@ MAY_DIFFER_BY_AUDIT: Final = frozenset(
 """Columns that may differ in a harvest with an audit, which draws its tiles anew."""
 
 
-class DifferenceError(AssertionError):
-    """The round has failed. The message has one line for each difference."""
-
-
 class Moment(NamedTuple):
     """The time of a disturbance, counted in lines of a log."""
 
@@ -99,7 +95,7 @@ class Round:
 
     def run(self, kinds: Sequence[str] | None = None) -> None:
         """Runs the round, with as many disturbances of these kinds or with those that it draws. Raises
-        DifferenceError if it fails."""
+        AssertionError if it fails."""
         place = self._workplace
         place.open(self._undisturbed.before)
         place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02}
@@ -200,7 +196,7 @@ class Round:
         try:
             await_until(comes_or_never, PATIENCE)
         except TimeoutError:
-            raise DifferenceError(
+            raise AssertionError(
                 f"nothing happens any more: {[worker.log[-2000:] for worker in workers]}"
             ) from None
         return not all(worker.has_ended for worker in workers)
@@ -217,9 +213,9 @@ class Round:
         for worker in self._workplace.fleet.workers:
             if "Traceback" in worker.log:
                 at = worker.log.index("Traceback")
-                raise DifferenceError(f"a traceback: {worker.log[max(0, at - 500) :][:4000]}")
+                raise AssertionError(f"a traceback: {worker.log[max(0, at - 500) :][:4000]}")
         if last.status != 0:
-            raise DifferenceError(f"the last run ended with {last.status}: {last.log[-3000:]}")
+            raise AssertionError(f"the last run ended with {last.status}: {last.log[-3000:]}")
 
     def _compare(self) -> None:
         place, expected = self._workplace, self._undisturbed
@@ -236,7 +232,7 @@ class Round:
         )
         wrong += [f"on the day after, {one}" for one in differences(ours, theirs)]
         if wrong:
-            raise DifferenceError("\n".join(map(str, wrong)))
+            raise AssertionError("\n".join(map(str, wrong)))
 
     def _wrong(self, found: Left, expected: Left) -> Iterator[object]:
         is_audited = "audit" in self._workplace.stage.name
@@ -280,7 +276,7 @@ class Torture:
     def round(
         self, name: str, stage: Stage, random: Random, *, is_fleet: bool, kinds: Sequence[str] | None = None
     ) -> Counter[str]:
-        """Runs one round in a folder of this name, and returns its disturbances. Raises DifferenceError."""
+        """Runs one round in a folder of this name, and returns its disturbances. Raises AssertionError."""
         undisturbed = self._ends_undisturbed(stage, is_fleet=is_fleet)
         workplace = self._workplace(stage, name, is_fleet=is_fleet)
         this = Round(workplace, undisturbed, random)

@@ -89,8 +89,8 @@ class DrawnSite(Rendering):
 
 
 def drawn_site(folder: Path, **more: int) -> DrawnSite:
-    """A site whose leaves were drawn five hours apart: its times tell that it keeps the law. Its configuration
-    says `more` of the layer."""
+    """A site whose leaves were drawn five hours apart: its times tell that it keeps the law. What its
+    configuration says of the layer may be `more`."""
     site = DrawnSite(folder)
     folder.mkdir()
     tileset = {"path": LAYER, "zoomLevels": site.depth, "imgextension": "png", "isOverlay": False, **more}

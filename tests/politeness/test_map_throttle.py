@@ -163,14 +163,16 @@ async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None
     ("held", "reason"),
     [("paused", HoldReason.PAUSED), ("rest", HoldReason.RESTING), ("down", HoldReason.DOWN)],
 )
+@pytest.mark.parametrize(("gap", "later"), [(30.0, 5.0), (0.2, 0.1)])
 @jumping
 async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
-    world: World, held: str, reason: HoldReason
+    world: World, held: str, reason: HoldReason, gap: float, later: float
 ) -> None:
-    async with world.asking(gap=Delay.of(30.0)) as throttle:
+    """Also a wait for a start that is reserved."""
+    async with world.asking(gap=Delay.of(gap)) as throttle:
         await starts_of(throttle, 1)
         waiting = asyncio.ensure_future(throttle.turn(HOST))
-        await asyncio.sleep(5)
+        await asyncio.sleep(later)
         if held == "paused":
             await throttle.look(is_paused=True)
         elif held == "rest":
@@ -178,8 +180,8 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
         else:
             throttle.is_down = True
         assert not await waiting
-        assert now() - BEGIN.timestamp() <= 6
-        ends = pytest.approx(BEGIN.timestamp() + 65, abs=1e-3) if held == "rest" else None
+        assert now() - BEGIN.timestamp() <= later + 1
+        ends = pytest.approx(BEGIN.timestamp() + later + 60, abs=1e-3) if held == "rest" else None
         assert throttle.held == (reason, ends)
 
 

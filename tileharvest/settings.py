@@ -72,11 +72,6 @@ CLOSE_WHEN_WAITING = 600.0
 the next request is due even later, the spider closes and says when to run it again. With "inf" it always
 stays."""
 
-MAPS_AT_ONCE = 16
-"""The number of maps that one process harvests side by side. A map that waits for a person, for the end of
-quiet hours or for its host leaves its place to another map. With 1 the maps come strictly one after the
-other."""
-
 # --- Ours: patience --------------------------------------------------------------------------------
 
 RETRY_PAUSE = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,6 +18,15 @@ from tileharvest.history.settings import open_history_for_reading
 from tileharvest.maps.named_areas import NamedArea, add_area, load_areas, remove_area
 from tileharvest.maps.settings import areas_file
 from tileharvest.tiles.ground import Ground, shows
+
+_COLUMNS: Final = {
+    "area": "name",
+    "layer": "layer",
+    "corners": lambda row: " ".join(f"{x:.9g},{z:.9g}" for x, z in row["corners"]),
+    ">tiles": "tiles",
+    ">days with a change": "days",
+    "last change": "last_change",
+}
 
 
 class Command(ProjectCommand):
@@ -51,12 +60,15 @@ class Command(ProjectCommand):
             remove_area(file, name, opts.word[1])
             removed = f"area '{opts.word[1]}' of map '{name}' is removed; the history keeps all of it"
             return {"map": name, "removed": opts.word[1]}, [removed]
-
         with open_history_for_reading(self.settings) as history:
             outline = map_outline(history, name)
             if not opts.word:
                 rows = [_row(history, outline, area) for area in load_areas(file).get(name, [])]
-                return rows, _table(name, rows)
+                for row in rows:
+                    if row["fault"]:
+                        say(f"warning: area '{row['name']}' of map '{name}' shows no change: {row['fault']}")
+                nothing = f"map '{name}' has no area yet: {program()} areas {name} add AREA X,Z X,Z"
+                return rows, table_of(rows, _COLUMNS, nothing)
             area = _parsed(outline, opts.word[1], opts.word[2:], opts.layer)
             row = _row(history, outline, area)
         if row["fault"]:
@@ -107,19 +119,3 @@ def _row(history: History, outline: MapOutline, area: NamedArea) -> dict[str, An
         "last_change": days[-1].isoformat() if days else None,
         "fault": fault,
     }
-
-
-def _table(map_name: str, rows: list[dict[str, Any]]) -> list[str]:
-    columns = {
-        "area": "name",
-        "layer": "layer",
-        "corners": lambda row: " ".join(f"{x:.9g},{z:.9g}" for x, z in row["corners"]),
-        ">tiles": "tiles",
-        ">days with a change": "days",
-        "last change": "last_change",
-    }
-    nothing = f"map '{map_name}' has no area yet: {program()} areas {map_name} add AREA X,Z X,Z"
-    for row in rows:
-        if row["fault"]:
-            say(f"warning: area '{row['name']}' of map '{map_name}' shows no change: {row['fault']}")
-    return table_of(rows, columns, nothing)

@@ -14,14 +14,7 @@ from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.push import tile_order
 from tileharvest.commands.settings import QueueOwner
 from tileharvest.commands.terminal import table
-from tileharvest.errors import (
-    ConfigurationError,
-    ExitStatus,
-    HistoryError,
-    StoreError,
-    counted,
-    program,
-)
+from tileharvest.errors import ConfigurationError, ExitStatus, HistoryError, StoreError, counted, program
 from tileharvest.history.damage import ask_anew
 from tileharvest.history.recorded_versions import RecordedVersion, named_images
 from tileharvest.history.settings import open_history, open_history_for_reading

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from scrapy import Spider
 from scrapy.commands import crawl
-from scrapy.settings import BaseSettings
 from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.project_command import ProjectCommand
@@ -29,8 +27,11 @@ class Command(ProjectCommand, crawl.Command):
     has_json = False
 
     def check(self, opts: Namespace) -> None:
-        spider = _spider_class(self.settings, opts.spider)
-        if issubclass(spider, TileSpider):
+        spiders, name = get_spider_loader(self.settings), opts.spider
+        if name not in spiders.list():
+            hint = nearest(name, spiders.list(), f"`{program()} list` names those that there are")
+            raise ConfigurationError(f"there is no spider '{name}'; {hint}")
+        if issubclass(spiders.load(name), TileSpider):
             # The crawl would report the same mistakes among the lines of its log.
             description = harvest_for(self.settings, opts.spargs).description
             rules_for(self.settings, description)
@@ -44,13 +45,3 @@ class Command(ProjectCommand, crawl.Command):
             self.crawler_process.start()
         failed = self.crawler_process.bootstrap_failed
         self.exitcode = ExitStatus.ERROR if failed else crawl_of(crawler).exit_status
-
-
-def _spider_class(settings: BaseSettings, name: str) -> type[Spider]:
-    """Returns the spider's class. Raises ConfigurationError for an unknown name."""
-    spiders = get_spider_loader(settings)
-    try:
-        return spiders.load(name)
-    except KeyError:
-        hint = nearest(name, spiders.list(), f"`{program()} list` names those that there are")
-        raise ConfigurationError(f"there is no spider '{name}'; {hint}") from None

@@ -16,7 +16,7 @@ from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd, say_what_is_left
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.settings import AT_ONCE, maps_at_once, progress_interval
+from tileharvest.commands.settings import AT_ONCE, progress_interval
 from tileharvest.commands.terminal import console, say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, program
 from tileharvest.harvest.settings import harvest_for
@@ -68,7 +68,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             raise ConfigurationError(
                 f"write {program()} harvest {opts.spargs['map']}: -a map= is for {program()} crawl"
             )
-        self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)
         named = opts.name or [name for name, one in all_maps(self.settings).items() if one.enabled]
         self._names = list(dict.fromkeys(named))
@@ -109,8 +108,10 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
                 progress.remove(name)
                 passed_over.append(name)
 
-        process, at_once = self.crawler_process, self._at_once
-        runner = Runner(process, progress, ended, at_once=at_once, arguments=opts.spargs, is_alone=is_alone)
+        at_once, arguments = opts.at_once, opts.spargs
+        runner = Runner(
+            self.crawler_process, progress, ended, at_once=at_once, arguments=arguments, is_alone=is_alone
+        )
         runner.run(in_turn())
         progress.hide()
         in_order = [ends[name] for name in names if name in ends]

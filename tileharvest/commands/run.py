@@ -17,7 +17,7 @@ from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.report import HarvestEnd
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import VIEWER, listening, viewer_of
-from tileharvest.commands.settings import AT_ONCE, maps_at_once, progress_interval
+from tileharvest.commands.settings import AT_ONCE, progress_interval
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.history.settings import open_history
@@ -50,7 +50,6 @@ class Command(ProjectCommand):
 
     def check(self, opts: Namespace) -> None:
         opts.serve |= any((opts.port, opts.host, opts.allow_host, opts.frame_ancestors))
-        self._at_once = maps_at_once(self.settings, opts.at_once)
         progress_interval(self.settings)
         self._maps = DueMaps(self.settings, opts.name)
         self._maps.read_maps()
@@ -64,7 +63,7 @@ class Command(ProjectCommand):
         open_history(self.settings).close()
         self._progress = HarvestProgress(console(sys.stderr), progress_interval(self.settings), maps=None)
         self._runner = Runner(
-            self.crawler_process, self._progress, self._ended, at_once=self._at_once, arguments={}
+            self.crawler_process, self._progress, self._ended, at_once=opts.at_once, arguments={}
         )
         viewer = viewer_of(self.settings, opts.name, opts.frame_ancestors) if opts.serve else nullcontext()
         with viewer as application:

@@ -26,8 +26,9 @@ from tileharvest.spiders.tiles import TileSpider
 
 Told = TypeVar("Told")
 
-AT_ONCE: Final = value("how many maps are harvested side by side (16)", number(int, 1), metavar="N")
-"""The option that takes the place of the setting MAPS_AT_ONCE."""
+AT_ONCE: Final = value(
+    "how many maps are harvested side by side (default: 16)", number(int, 1), default=16, metavar="N"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +135,8 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 
 def progress_interval(settings: BaseSettings) -> float:
     """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
-    return _positive(settings, "PROGRESS_INTERVAL", float, "seconds above 0, such as 60")
-
-
-def maps_at_once(settings: BaseSettings, wanted: int | None) -> int:
-    """Returns how many maps one process harvests side by side: as many as the option --at-once or the setting
-    says. Raises ConfigurationError for less than one."""
-    return wanted or int(_positive(settings, "MAPS_AT_ONCE", int, "how many maps, such as 16, or 1"))
-
-
-def _positive(settings: BaseSettings, name: str, kind: type[float], right: str) -> float:
-    value = setting(settings, name)
+    wanted = setting(settings, "PROGRESS_INTERVAL")
     with suppress(TypeError, ValueError):
-        if (number := kind(value)) > 0:
-            return number
-    raise ConfigurationError(f"{name} {value!r} cannot be: write {right}")
+        if (seconds := float(wanted)) > 0:
+            return seconds
+    raise ConfigurationError(f"PROGRESS_INTERVAL {wanted!r} cannot be: write seconds above 0, such as 60")

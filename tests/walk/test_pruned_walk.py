@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.walk.dated import dated
 from tileharvest.tiles.block import bit_of, blocks_of
-from tileharvest.tiles.grid import Tile, tile_at
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
@@ -30,8 +30,7 @@ MANY = settings(max_examples=max(60, settings().max_examples))
 
 @dataclass
 class Site:
-    """A pyramid of files on a server: of each the number of its drawing, and its time in seconds. A leaf is
-    at zoom 0, and everything above one is there."""
+    """A pyramid of files on a server: of each the number of its drawing, and its time in seconds."""
 
     depth: int
     files: dict[Tile, tuple[int, int]] = field(default_factory=dict)
@@ -45,24 +44,22 @@ class Site:
         return Validator(f'"{time:x}-{drawing:x}"', format_datetime(moment, usegmt=True))
 
     def leaf(self, number: int) -> Tile:
-        digits = [str(number >> 2 * k & 3) for k in range(self.depth)]
-        return tile_at("/" + "/".join(digits), self.depth)
+        side = 1 << self.depth
+        return Tile.at(0, number % side - side // 2, number // side % side - side // 2)
 
     def above(self, tile: Tile) -> Iterator[Tile]:
         return (tile.ancestor(levels) for levels in range(1, self.depth + tile.zoom))
 
-    def publish(self, leaves: Mapping[int, bool], *, is_lawful: bool = True) -> set[Tile]:
+    def publish(self, leaves: Mapping[int, bool], *, is_lawful: bool = True) -> None:
         """Leaves are drawn anew or (False) removed, and all above them drawn anew. Unlawfully, tiles above
-        are drawn only if they are missing. Returns the tiles that were touched."""
+        are drawn only if they are missing."""
         touched = {self.leaf(number): stays for number, stays in leaves.items()}
         for leaf, stays in touched.items():
             self._draw(leaf, [self.now] if stays else [])
-        above = {one for leaf in touched for one in self.above(leaf)}
-        for tile in sorted(above, reverse=True):
+        for tile in sorted({one for leaf in touched for one in self.above(leaf)}, reverse=True):
             times = [self.files[child][1] for child in tile.children() if child in self.files]
             if is_lawful or (tile not in self.files and times):
                 self._draw(tile, times)
-        return above.union(touched)
 
     def _draw(self, tile: Tile, times: list[int]) -> None:
         """Draws a tile with the newest of these times, or removes it if there are none."""
@@ -91,7 +88,6 @@ class Harvest:
     wish: Literal["auto", "full", "pruned"] = "auto"
     share: float = 0.0
     failing: frozenset[Tile] = frozenset()
-    requests: int = 0
     found: dict[Tile, Outcome] = field(default_factory=dict)
     tops: set[Tile] = field(default_factory=set)
 
@@ -125,7 +121,6 @@ class Harvest:
             tile, how = waiting.pop()
             if tile in self.found:
                 continue
-            self.requests += 1
             known, is_there = history.present.get(tile), tile in self.site.files
             seen = self.site.says(tile) if is_there else Validator()
             if tile in self.failing:
@@ -142,7 +137,6 @@ class Harvest:
                 step = self.walk.step(
                     block, bit_of(tile), outcome, answer, mark, how, is_pruned=self.is_pruned
                 )
-                self.requests += outcome in {Outcome.UPDATED, Outcome.ADDED}
                 history.present.pop(tile, None)
                 history.present |= {tile: seen} if is_there else {}
             if step.skips:

@@ -137,18 +137,15 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     renderer: str = ""
     """The program that draws the map, such as `overviewer`. If empty, each probe of the site finds it out."""
     git: str | GitEntry | None = None
-    """The git repository through which the map is published. It has the tiles and knows which have changed.
-    None means that the site is asked."""
+    """The git repository through which the map is published. None means that the site is asked."""
     layers: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     """Names of the layers to keep, as the site has them. Empty means every layer that is not an overlay."""
     zooms: tuple[int, int] | None = None
     """The coarsest and the deepest zoom to keep, both included; None means all."""
     bounds: tuple[float, float, float, float] | TileBounds | None = None
-    """The extent of plain tiles: west, south, east and north in degrees, or a rectangle of tiles. None means
-    that the site says it."""
+    """The extent of plain tiles: west, south, east and north, or tiles. None means that the site says it."""
     site_zooms: tuple[int, int] | None = None
-    """The coarsest and the deepest zoom of plain tiles, in the site's own numbers, where 0 is the coarsest.
-    None means that the site says them."""
+    """The coarsest (0) and the deepest zoom of plain tiles. None means that the site says them."""
     canvas: Canvas | None = None
     """The size of a shared picture of one zoom, whose addresses do not name a zoom."""
     blank: tuple[Annotated[str, Meta(pattern="^[0-9a-f]{40}$")], ...] = ()
@@ -161,8 +158,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """How often the map is harvested: `1d`, `6h`, or `auto`. Segments then have this length. None means that
     the setting SEGMENT decides. The history keeps one version of a tile a day, whatever the segments are."""
     at: str | None = None
-    """The time at which `tileharvest run` harvests the map, in the map's time zone, such as `04:00`. None
-    means a time that follows from the map's name."""
+    """When `tileharvest run` harvests the map, such as `04:00`. None: as follows from the map's name."""
     every_min: str | None = None
     """The shortest interval of `auto`, which is also the length of its segments. None means a day."""
     every_max: str | None = None
@@ -172,12 +168,11 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     requests_per_second: float | None = None
     """The limit of all workers together. None means that only the concurrency limits them."""
     delay: float | tuple[float, float] | None = None
-    """The seconds between the starts of two requests, of all workers together. Each gap is drawn between two
-    numbers. None means that the settings decide."""
+    """The seconds between two requests of all workers, or two numbers between which each gap is drawn."""
     autothrottle: bool | None = None
     """Whether Scrapy's AutoThrottle slows down for a host that answers slowly."""
     quiet_hours: str | tuple[str, ...] | None = None
-    """Hours of the map's time zone in which nothing is asked, such as `18:00-23:00`. There may be several."""
+    """Hours of the map's time zone in which nothing is asked, such as `18:00-23:00`."""
     quiet_rate: str | None = None
     """The rate at which the site is asked in the quiet hours all the same, such as `10/min`."""
     budget: Budget | None = None
@@ -191,7 +186,7 @@ class MapDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     robots: bool | None = None
     """Whether the site's robots.txt is obeyed."""
     contact: str = ""
-    """A mail address or a page at which the site's owner finds who harvests. The User-Agent contains it."""
+    """A mail address or a page at which the site's owner finds who harvests, for the User-Agent."""
     user_agents: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
     """The User-Agents in place of our own. Each block takes one of them at random."""
     notify: tuple[str, ...] | None = None

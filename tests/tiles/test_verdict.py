@@ -48,8 +48,8 @@ def get(body: bytes, status: int = 200):
     return Answer(status, NEW, len(body), body)
 
 
-def outcome_of(verdict: Verdict | str) -> str:
-    return verdict.outcome.value if isinstance(verdict, Verdict) else verdict
+def outcome_of(verdict: Verdict | None) -> str:
+    return "GET" if verdict is None else verdict.outcome.value
 
 
 @pytest.mark.parametrize("status", [404, 410])

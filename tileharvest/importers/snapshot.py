@@ -274,8 +274,7 @@ class SnapshotSite:
             answer = self._understood(Answer(200, self.snapshot.validator(path)))
             if answer.validator.etag is None:
                 return None
-        verdict = judge_head(answer, latest)
-        return None if isinstance(verdict, str) else verdict
+        return judge_head(answer, latest)
 
     def _judged(self, place: Place, latest: Version | None, body: bytes, day: date) -> Verdict:
         path, layer = self.path(place) or "", self.layers[place[0]].layer

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.history.blocks import FoundBlock
     from tileharvest.tiles.results import Asked, Step
-    from tileharvest.tiles.verdict import NextStep, Verdict
+    from tileharvest.tiles.verdict import Verdict
     from tileharvest.tiles.versions import Version
 
 
@@ -165,14 +165,13 @@ class DiffMiddleware:
             by_head = not gets >> bit & 1
             latest = known.versions.get(bit) if is_kept else None
             answer = harvest.understood(answer)
-            verdict: Verdict | NextStep
             if not is_kept:
                 verdict = judge_existence(answer, by_head=by_head)
             elif by_head:
                 verdict = judge_head(answer, latest)
             else:
                 verdict = harvest.judged(answer, latest, layer)
-            if isinstance(verdict, str):
+            if verdict is None:
                 result.gets |= 1 << bit
             elif verdict.outcome is Outcome.FAILED:
                 _note_failure(result.found, bit, with_attempts(verdict.reason or "", request.attempt))

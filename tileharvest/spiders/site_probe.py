@@ -169,7 +169,7 @@ class SiteProbeSpider(Spider):
         if 300 <= answer.status < 400:
             raise self._unplanned("redirects the requests for its tiles")
         if answer.status == HTTPStatus.OK and (
-            self.description.blank or judge_existence(answer, by_head=True) == "GET"
+            self.description.blank or judge_existence(answer, by_head=True) is None
         ):
             answer = await self._answer(layer, tile, "GET")
             length = len(answer.body) or answer.length

@@ -9,7 +9,7 @@ import hashlib
 import re
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -38,9 +38,6 @@ REFUSED: Final = frozenset({403, TOO_MANY})
 """The statuses with which a host answers if it is asked too often. 403 may mean something else."""
 
 _LENGTH: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
-
-NextStep: TypeAlias = Literal["GET"]
-"""The request that follows if a HEAD does not settle the outcome."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -120,8 +117,8 @@ def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
     return Answer(404) if hashlib.sha1(answer.body, usedforsecurity=False).hexdigest() in blank else answer
 
 
-def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
-    """Judges the answer to a HEAD, given the tile's latest version.
+def judge_head(answer: Answer, latest: Version | None) -> Verdict | None:
+    """Judges the answer to a HEAD, given the tile's latest version. Returns None if a GET must follow.
 
     The tile is unchanged if the answer describes the bytes that the history has. The ETags decide; whether
     they are weak or strong does not matter. Without an ETag, Last-Modified and Content-Length decide
@@ -132,7 +129,7 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
     if answer.status != OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
     if latest is None or latest.image is None:
-        return "GET"
+        return None
     seen, stored = answer.validator, latest.validator
     if seen.etag is not None:
         is_same = seen.etag == stored.etag or seen.entity == stored.entity
@@ -142,17 +139,16 @@ def judge_head(answer: Answer, latest: Version | None) -> Verdict | NextStep:
             and seen.last_modified == stored.last_modified
             and answer.length == latest.image.size
         )
-    return Verdict(Outcome.IGNORED) if is_same else "GET"
+    return Verdict(Outcome.IGNORED) if is_same else None
 
 
-def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | NextStep:
+def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | None:
     """Judges the answer to a HEAD or GET for a tile that is not kept. The outcome is `ign` if the tile
-    exists. An answer to HEAD without a validator may describe what a server sends in place of missing tiles,
-    which only the bytes can show."""
+    exists. Returns None if a GET must follow: an answer to HEAD without a validator may describe what a
+    server sends in place of missing tiles, which only the bytes can show."""
     if by_head and answer.status == OK and answer.validator == Validator():
-        return "GET"
-    verdict = judge_head(answer, None)
-    return Verdict(Outcome.IGNORED) if verdict == "GET" else verdict
+        return None
+    return judge_head(answer, None) or Verdict(Outcome.IGNORED)
 
 
 def judge_get(

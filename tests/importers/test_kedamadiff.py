@@ -5,7 +5,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha1
 from pathlib import Path
@@ -48,51 +47,43 @@ SCHEMA: Final = """
 """As `util/update_history_DBConn.py` of xmoiduts/KedamaDiff has it."""
 
 
-@dataclass
-class KedamaDiff:
+@pytest.fixture
+def archive(antworld: list[Harvested], tmp_path: Path) -> Path:
     """An archive with all versions of a real map. It has both forms; the newer one counts."""
+    bodies: dict[str | None, bytes] = {sha1(one).hexdigest(): one for one in antworld[-1].stored.values()}
+    updates: dict[str, list[dict[str, str]]] = {}
+    latest, rows, folder = {}, [], tmp_path / "archive"
+    for one in sorted(antworld[-1].versions, key=lambda one: one.day):
+        name, day = f"{one.zoom}_{one.x}_{one.y}.jpg", one.day.replace("-", "")
+        image = folder / "images" / SAVENAME / day / name
+        image.parent.mkdir(parents=True, exist_ok=True)
+        image.write_bytes(bodies[one.sha1])
+        rows.append((name, day, one.etag, one.zoom, one.x, one.y))
+        # The older form keeps the ETag with which an image came, and the last one of each file.
+        updates.setdefault(name, []).append({"ETag": '"old"', "Save_in": f"images/{SAVENAME}/{day}/"})
+        latest[name] = {"ETag": one.etag}
+    database(folder).parent.mkdir(parents=True)
+    database(folder).with_name("update_history.json").write_text(json.dumps(updates))
+    database(folder).with_name("latest_ETag.json").write_text(json.dumps(latest))
+    with closing(sqlite3.connect(database(folder))) as connection, connection:
+        connection.executescript(SCHEMA)
+        columns = "file_name, crawled_at, ETag, zoom_level, coord_x, coord_y"
+        connection.executemany(f"INSERT INTO crawl_records ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
+        connection.execute("INSERT INTO map_attributes VALUES (1, ?, ?)", (LAYER, SAVENAME))
+        last = (rows[-1][1], ANTWORLD_DEPTH)
+        connection.execute("INSERT INTO last_update VALUES (1, ?, ?, 'Overviewer')", last)
+    return folder
 
-    folder: Path
-    versions: list[RecordedVersion]
 
-    @property
-    def data(self) -> Path:
-        return self.folder / "data" / SAVENAME
+def database(archive: Path) -> Path:
+    return archive / "data" / SAVENAME / "crawl_records.sqlite3"
 
-    @property
-    def database(self) -> Path:
-        return self.data / "crawl_records.sqlite3"
 
-    def write(self, bodies: dict[str | None, bytes]) -> None:
-        self.data.mkdir(parents=True)
-        updates: dict[str, list[dict[str, str]]] = {}
-        latest, rows = {}, []
-        for one in self.versions:
-            name, day = f"{one.zoom}_{one.x}_{one.y}.jpg", one.day.replace("-", "")
-            image = self.folder / "images" / SAVENAME / day / name
-            image.parent.mkdir(parents=True, exist_ok=True)
-            image.write_bytes(bodies[one.sha1])
-            rows.append((name, day, one.etag, one.zoom, one.x, one.y))
-            # The older form keeps the ETag with which an image came, and the last one of each file.
-            updates.setdefault(name, []).append({"ETag": '"old"', "Save_in": f"images/{SAVENAME}/{day}/"})
-            latest[name] = {"ETag": one.etag}
-        (self.data / "update_history.json").write_text(json.dumps(updates))
-        (self.data / "latest_ETag.json").write_text(json.dumps(latest))
-        with closing(sqlite3.connect(self.database)) as connection:
-            connection.executescript(SCHEMA)
-            columns = "file_name, crawled_at, ETag, zoom_level, coord_x, coord_y"
-            connection.executemany(f"INSERT INTO crawl_records ({columns}) VALUES (?, ?, ?, ?, ?, ?)", rows)
-            connection.execute("INSERT INTO map_attributes VALUES (1, ?, ?)", (LAYER, SAVENAME))
-            last = (rows[-1][1], ANTWORLD_DEPTH)
-            connection.execute("INSERT INTO last_update VALUES (1, ?, ?, 'Overviewer')", last)
-            connection.commit()
-
-    def change(self, *statements: str) -> None:
-        """Changes the database, as a person could."""
-        with closing(sqlite3.connect(self.database)) as connection:
-            for statement in statements:
-                connection.execute(statement)
-            connection.commit()
+def change(archive: Path, *statements: str) -> None:
+    """Changes the database, as a person could."""
+    with closing(sqlite3.connect(database(archive))) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def imported(
@@ -111,14 +102,6 @@ def imported(
     return watch
 
 
-@pytest.fixture
-def newer(antworld: list[Harvested], tmp_path: Path) -> KedamaDiff:
-    versions = sorted(antworld[-1].versions, key=lambda one: one.day)
-    archive = KedamaDiff(tmp_path / "archive", versions)
-    archive.write({sha1(body).hexdigest(): body for body in antworld[-1].stored.values()})
-    return archive
-
-
 def told(versions: set[RecordedVersion], *, with_etags: bool) -> set[RecordedVersion]:
     """KedamaDiff keeps no Last-Modified; its older form has newer ETags for the latest version alone."""
     latest = {one.tile: one.day for one in sorted(versions, key=lambda one: one.day)}
@@ -130,7 +113,7 @@ def told(versions: set[RecordedVersion], *, with_etags: bool) -> set[RecordedVer
 
 @pytest.mark.parametrize("is_newer", [True, False])
 def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_fetch(
-    newer: KedamaDiff,
+    archive: Path,
     antworld: list[Harvested],
     project: Project,
     nginx: Callable[..., Nginx],
@@ -140,8 +123,8 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
     is_newer: bool,
 ) -> None:
     if not is_newer:
-        newer.database.unlink()
-    watch = imported(newer.folder, project.data, layer=None if is_newer else LAYER)
+        database(archive).unlink()
+    watch = imported(archive, project.data, layer=None if is_newer else LAYER)
     assert [day.isoformat() for day in watch.days] == [one.day for one in antworld]
     harvested = antworld[-1].versions
     found = project.versions()
@@ -158,49 +141,50 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
 
 
 def test_days_that_have_not_begun_are_left_out_until_then_and_days_with_other_records_come_anew(
-    newer: KedamaDiff, project: Project, antworld: list[Harvested]
+    archive: Path, project: Project, antworld: list[Harvested]
 ) -> None:
     """Else no harvest could be recorded before they come: history is only written forwards."""
     first, *later = (date.fromisoformat(one.day) for one in antworld)
     now = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=1)
-    watch = imported(newer.folder, project.data, now=now)
+    watch = imported(archive, project.data, now=now)
     assert (watch.days, watch.unread) == ([first], [(day, "the day has not begun") for day in later])
-    assert imported(newer.folder, project.data).days == later
-    versions, again = project.versions(), imported(newer.folder, project.data)
+    assert imported(archive, project.data).days == later
+    versions, again = project.versions(), imported(archive, project.data)
     assert (again.days, again.expected, again.done) == ([], 4, 4)
-    newer.change("UPDATE crawl_records SET ETag = '\"new\"' WHERE rowid = 1")
-    assert len(imported(newer.folder, project.data).days) == 1
+    change(archive, "UPDATE crawl_records SET ETag = '\"new\"' WHERE rowid = 1")
+    assert len(imported(archive, project.data).days) == 1
     changed = project.versions() ^ versions
     assert {one.etag for one in changed} - {one.etag for one in versions} == {'"new"'}
 
 
 def test_missing_images_are_listed_and_imported_when_they_are_found_again(
-    newer: KedamaDiff, project: Project
+    archive: Path, project: Project
 ) -> None:
     """A day none of whose images is there is left out."""
-    images = newer.folder / "images"
-    images.rename(newer.folder / "elsewhere")
-    watch = imported(newer.folder, project.data)
-    assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, len(newer.versions))
-    (newer.folder / "elsewhere").rename(images)
+    images = archive / "images"
+    number = len(list(images.rglob("*.jpg")))
+    images.rename(archive / "elsewhere")
+    watch = imported(archive, project.data)
+    assert (watch.days, len(watch.unread), len(watch.missing)) == ([], 4, number)
+    (archive / "elsewhere").rename(images)
     damaged = min(images.rglob("*.jpg"))
     body = damaged.read_bytes()
     damaged.write_bytes(b"version https://git-lfs.github.com")
-    watch = imported(newer.folder, project.data)
+    watch = imported(archive, project.data)
     ((_, file, why),) = watch.missing
     assert (len(watch.days), file, why.partition(":")[0]) == (4, damaged.name, "the file is not an image")
     damaged.write_bytes(body)
-    again = imported(newer.folder, project.data)
+    again = imported(archive, project.data)
     assert (len(again.days), again.missing) == (1, [])
 
 
-def test_only_what_the_map_keeps_is_imported(newer: KedamaDiff, project: Project) -> None:
-    watch = imported(newer.folder, project.data, zooms=(-6, -4))
+def test_only_what_the_map_keeps_is_imported(archive: Path, project: Project) -> None:
+    watch = imported(archive, project.data, zooms=(-6, -4))
     assert {one.zoom for one in project.versions()} == {-6, -5, -4}
-    assert watch.outside + len(project.versions()) == len(newer.versions)
+    assert watch.outside + len(project.versions()) == len(list(archive.rglob("*.jpg")))
     corner = Zone(center=(127, 127), width=1, height=1, zoom=0)
     with pytest.raises(SiteError, match="map 'antworld' keeps none of the tiles of antworld_day"):
-        imported(newer.folder, project.data / "other", zooms=(0, 0), zones=(corner,))
+        imported(archive, project.data / "other", zooms=(0, 0), zones=(corner,))
 
 
 def test_file_names_are_the_grids_or_paths_of_overviewer() -> None:
@@ -224,42 +208,35 @@ DAMAGED: Final = r"the records in .* cannot be read .*mend or restore"
 @pytest.mark.parametrize(
     ("damage", "options", "words"),
     [
-        (lambda its: shutil.rmtree(its.folder), {}, "there is no folder"),
-        (lambda its: shutil.rmtree(its.data), {}, "is not an archive of KedamaDiff: no data/SAVENAME/crawl"),
-        (lambda its: shutil.copytree(its.data, its.data.parent / "v2"), {}, "antworld_day, v2: say which"),
-        (lambda its: its.change(ROTATIONS), {}, "of the rotations tl and tr, and their images share"),
-        (lambda its: its.database.write_bytes(b"SQLite format 3\0, cut off"), {}, DAMAGED),
-        (lambda its: its.change("UPDATE crawl_records SET crawled_at = 'monday'"), {}, DAMAGED),
-        (
-            lambda its: its.change("UPDATE map_attributes SET map_name = ''"),
-            {},
-            "which layer of map 'antworld'",
-        ),
-        (
-            lambda _: None,
-            {"layers": ("night",), "layer": "day"},
-            r"keeps the layers night by maps\.toml, and",
-        ),
+        (shutil.rmtree, {}, "there is no folder"),
+        (lambda its: shutil.rmtree(its / "data"), {}, "is not an archive of KedamaDiff: no data/SAVENAME/"),
+        (lambda its: shutil.copytree(its / "data" / SAVENAME, its / "data" / "v2"), {}, "y, v2: say which"),
+        (lambda its: change(its, ROTATIONS), {}, "of the rotations tl and tr, and their images share"),
+        (lambda its: database(its).write_bytes(b"SQLite format 3\0, cut off"), {}, DAMAGED),
+        (lambda its: change(its, "UPDATE crawl_records SET crawled_at = 'monday'"), {}, DAMAGED),
+        (lambda its: change(its, "UPDATE map_attributes SET map_name = ''"), {}, "which layer of map 'ant"),
+        (lambda _: 0, {"layers": ("night",), "layer": "day"}, r"keeps the layers night by maps\.toml, and"),
     ],
 )
 def test_what_cannot_be_imported_is_one_line(
-    newer: KedamaDiff, tmp_path: Path, damage: Callable[[KedamaDiff], object], options: Any, words: str
+    archive: Path, tmp_path: Path, damage: Callable[[Path], object], options: Any, words: str
 ) -> None:
-    damage(newer)
+    damage(archive)
     with pytest.raises(TileHarvestError, match=words):
-        imported(newer.folder, tmp_path / "data", **options)
+        imported(archive, tmp_path / "data", **options)
 
 
 def test_records_that_were_deleted_do_not_count_and_the_rotation_of_the_others_names_mapcrafters_layer(
-    newer: KedamaDiff, project: Project
+    archive: Path, project: Project
 ) -> None:
-    newer.change(
+    change(
+        archive,
         ROTATIONS,
         "UPDATE crawl_records SET deleted = 1 WHERE map_rotation = 'tl'",
         "UPDATE last_update SET renderer = 'Mapcrafter'",
         "UPDATE map_attributes SET map_name = 'map_world'",
     )
-    assert imported(newer.folder, project.data, savename="antworld_day").days
+    assert imported(archive, project.data, savename="antworld_day").days
     with History.open_read_only(f"sqlite:///{project.database}") as history:
         assert [one.name for one in map_outline(history, ANTWORLD).layers] == ["map_world/tr"]
 

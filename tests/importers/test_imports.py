@@ -80,18 +80,15 @@ def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
 def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path) -> None:
     plain = Imports(tmp_path / "data")
     drawn = Imports(tmp_path / "data", MapDescription(name="drawn", url="https://map.example.net/"))
-    files = {
+    for name, body in {
         "plain/tiles/0/0/0.png": dot(1),
         "drawn/web/map/overviewerConfig.js": b"var overviewerConfig = {",
         "other/a.txt": b"",
         "strange/config.js": b"var other = {};",
-        "empty": None,
-    }
-    for name, body in files.items():
-        file = tmp_path / name
-        (file if body is None else file.parent).mkdir(parents=True)
-        if body is not None:
-            file.write_bytes(body)
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(body)
+    (tmp_path / "empty").mkdir()
     for imports, folder, words in (
         (plain, "plain", r"no map was found in .*: .* has none of the tiles that map 'plain' keeps, such as"),
         (drawn, "drawn", r"no map was found in .*: is it in .*/web/map\?"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ from scrapy.settings import BaseSettings
 
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import Answer, Options, ProjectCommand, number, value
-from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say, stopped_by_signals
+from tileharvest.commands.terminal import say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, program
 from tileharvest.export.excerpt import Excerpt, excerpt_of
 from tileharvest.export.mosaic import Sheet, sheet_of
@@ -71,10 +69,8 @@ class ExportCommand(ProjectCommand):
         block then removes what it has begun.
         """
         before = f"{', '.join(map(str, made))} made" if made else "nothing was made"
-        line = ProgressLine(
-            opts.name, console(sys.stderr), progress_interval(self.settings), is_shown=not opts.json
-        )
-        with stopped_by_signals(f"stopped: {before}, and what was there before is as it was"), line as shown:
+        said = f"stopped: {before}, and what was there before is as it was"
+        with stopped_by_signals(said), ProgressLine(opts.name, is_shown=not opts.json) as shown:
             yield shown
 
     def announce(self, opts: Namespace, what: str) -> None:

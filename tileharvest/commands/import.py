@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
@@ -11,13 +10,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
 
-from rich.console import Console
 from scrapy.settings import BaseSettings
 
 from tileharvest.commands.progress import ProgressLine
 from tileharvest.commands.project_command import Answer, ProjectCommand, switch, value
-from tileharvest.commands.settings import progress_interval
-from tileharvest.commands.terminal import console, say, stopped_by_signals
+from tileharvest.commands.terminal import say, stopped_by_signals
 from tileharvest.errors import ConfigurationError, ExitStatus, counted, nearest, program
 from tileharvest.harvest.settings import day_of
 from tileharvest.history.imported_day import DayRecord
@@ -39,8 +36,8 @@ _MOST_TOLD: Final = 10
 class ImportDisplay(ProgressLine):
     """Shows the progress of an import, and collects its results. It is an `ImportWatch`."""
 
-    def __init__(self, name: str, console: Console, interval: float, *, is_shown: bool = True) -> None:
-        super().__init__(name, console, interval, is_shown=is_shown)
+    def __init__(self, name: str, *, is_shown: bool) -> None:
+        super().__init__(name, is_shown=is_shown)
         self.days: dict[date, DayRecord] = {}
         self.unread: list[dict[str, str]] = []
         """The days that were left out, each with the problem, for programs."""
@@ -63,11 +60,6 @@ class ImportDisplay(ProgressLine):
         self.missing.append({"day": str(day), "file": file, "problem": why})
         if len(self.missing) <= _MOST_TOLD:
             self.write(f"{day}: {file}: {why}")
-
-    def in_words(self) -> str:
-        """Returns the progress and the results so far, for people."""
-        found = outcomes_in_words(self.counts)
-        return f"{super().in_words()}; {counted(len(self.days), 'day')}; {found or 'nothing found yet'}"
 
 
 class Command(ProjectCommand):
@@ -109,7 +101,7 @@ class Command(ProjectCommand):
             raise ConfigurationError(
                 f"{maps_file(settings)} has no map '{name}': {nearest(name, maps, first)}"
             )
-        shown = ImportDisplay(name, console(sys.stderr), progress_interval(settings), is_shown=not opts.json)
+        shown = ImportDisplay(name, is_shown=not opts.json)
         with stopped_by_signals("stopped: the days that were imported are kept; run it again to go on"):
             forms[opts.form](settings, described_map(settings, name), opts, shown)
         if shown.unread or shown.missing or shown.counts[Outcome.FAILED]:

@@ -1,4 +1,4 @@
-"""The progress of harvests, imports and exports: moving lines on a terminal, else a line now and then."""
+"""The progress of harvests, imports and exports, as lines that move on a terminal."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from typing import Final, Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 from scrapy import Spider, signals
 from scrapy.crawler import Crawler
 
-from tileharvest.errors import TileHarvestError, counted, duration_in_words, printable
+from tileharvest.commands.terminal import console
+from tileharvest.errors import TileHarvestError, counted, printable
 from tileharvest.history.summaries import HarvestSummary
 from tileharvest.monitoring.stats import HarvestStats, State
 from tileharvest.queue.settings import is_shared, workers_of_all
@@ -39,30 +40,26 @@ _COLUMNS: Final = (
 
 
 class ProgressLine:
-    """Shows how many parts of some work are done, and how long the rest will take.
+    """Shows on a terminal how many parts of some work are done, and how long the rest will take.
 
     The work calls `expects` once it knows how many parts it has, and `passed` after each.
     """
 
-    def __init__(self, name: str, console: Console, interval: float, *, is_shown: bool = True) -> None:
-        """`interval` is the seconds between two lines where no line can move."""
-        self._name = name
-        self._console = console
-        self._interval = interval
-        self._is_shown = is_shown
-        self._begun = self._written = time.monotonic()
-        self._done = self._expected = 0
-        self.note = ""
-        """A text beside the numbers, such as the day that was done last."""
+    def __init__(self, name: str, *, is_shown: bool) -> None:
+        self._console = console(sys.stderr)
         self._bar = Progress(
             *_COLUMNS,
-            console=console,
-            disable=not (is_shown and console.is_terminal),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not (is_shown and self._console.is_terminal),
             transient=True,
             redirect_stdout=sys.stdout.isatty(),
             expand=True,
         )
         self._task = self._bar.add_task(name, total=None, numbers="")
+        self.note = ""
+        """A text beside the numbers, such as the day that was done last."""
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -73,28 +70,11 @@ class ProgressLine:
 
     def expects(self, parts: int) -> None:
         """Notes how many parts the work has."""
-        self._expected = parts
         self._bar.update(self._task, total=parts)
 
     def passed(self, parts: int = 1) -> None:
         """Notes that more parts are done."""
-        self._done += parts
-        if not self._bar.disable:
-            self._bar.update(self._task, completed=self._done, numbers=f"{self._numbers()}  {self.note}")
-        elif self._is_shown and time.monotonic() - self._written >= self._interval:
-            self._written = time.monotonic()
-            self.write(self.in_words())
-
-    def in_words(self) -> str:
-        """Returns the progress for people, such as `world: 30 of 100, 2 min left`."""
-        return f"{self._name}: {self._numbers()}"
-
-    def _numbers(self) -> str:
-        words = f"{self._done:,} of {self._expected:,}"
-        if not self._done:
-            return words
-        left = (time.monotonic() - self._begun) / self._done * (self._expected - self._done)
-        return f"{words}, {duration_in_words(left)} left"
+        self._bar.update(self._task, advance=parts, numbers=self.note)
 
     def write(self, line: str) -> None:
         """Writes a line above the one that moves."""

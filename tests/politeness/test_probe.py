@@ -7,10 +7,10 @@ import pytest
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.politeness.probe import ForbiddenError, probe_politely, rule_against
+from tileharvest.politeness.probe import probe_politely, rule_against
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
-from tileharvest.renderers.site import Fetched, Site
+from tileharvest.renderers.site import Fetched, ForbiddenError, Site
 
 SITE, TILES = "http://map.example.net", "http://tiles.example.net"
 MAP = MapDescription(name="mine", url=f"{SITE}/world/")

@@ -13,7 +13,7 @@ from tests.servers.minedmap import example, install, published_as_minedmap
 from tileharvest.errors import SiteError
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS, installed, probe
-from tileharvest.renderers.site import Fetched, UnrecognisedError
+from tileharvest.renderers.site import Fetched, ForbiddenError, UnrecognisedError
 from tileharvest.renderers.unmined import PROPERTIES_FILE, REGIONS_FILE
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
@@ -120,6 +120,26 @@ def test_another_programs_file_is_told_where_nothing_is_found(tmp_path: Path) ->
     (tmp_path / "settings.json").write_text('{"maps"', encoding="utf-8")
     with pytest.raises(UnrecognisedError, match=r"could not be read: .*settings\.json is cut off or damaged"):
         asyncio.run(probe(MapDescription(name="m", url=PAGE), PublishedSite(tmp_path)))
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_robots_txt_forbids_is_said_where_no_other_configuration_is_found(
+    shared_maps: Path, tmp_path: Path, is_there: bool
+) -> None:
+    """Such as the folder of squaremap's tiles, at which a map of BlueMap has nothing."""
+    site = of_map(shared_maps, "labyrinthmc", 5, tmp_path) if is_there else PublishedSite(tmp_path)
+
+    async def fetch(method: str, url: str) -> Fetched:
+        if url.startswith(f"{PAGE}tiles/"):
+            raise ForbiddenError("robots.txt forbids it")
+        return await site(method, url)
+
+    probing = probe(MapDescription(name="m", url=PAGE), fetch)
+    if is_there:
+        assert asyncio.run(probing).renderer == "bluemap"
+    else:
+        with pytest.raises(ForbiddenError):
+            asyncio.run(probing)
 
 
 # -- renderers of other packages, as pip installs them

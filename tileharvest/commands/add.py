@@ -11,10 +11,9 @@ from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, SiteError, program
 from tileharvest.maps.maps_file import add_map, checked_entry
 from tileharvest.maps.settings import maps_file, setting
-from tileharvest.politeness.probe import ForbiddenError
 from tileharvest.politeness.settings import rules_for
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.renderers.site import Site, UnrecognisedError
+from tileharvest.renderers.site import ForbiddenError, Site, UnrecognisedError
 
 _CONTACT: Final = re.compile(r"[^\s@()]+@[^\s@()]+|https?://[^\s()]+", re.ASCII)
 """A mail address or a web page. Parentheses would end the comment in the User-Agent."""

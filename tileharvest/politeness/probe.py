@@ -10,6 +10,7 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_DELAY
 from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
+from tileharvest.renderers.site import ForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -18,15 +19,6 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
-
-
-class ForbiddenError(SiteError):
-    """robots.txt forbids something of a map, which was not asked for."""
-
-    def __init__(self, message: str, site: Site | None = None) -> None:
-        super().__init__(message)
-        self.site = site
-        """The site as the probe has read it. None unless only tiles are forbidden."""
 
 
 _FORBIDDING: Final = {

@@ -20,7 +20,7 @@ from tileharvest.renderers.mapcrafter import Mapcrafter
 from tileharvest.renderers.overviewer import Overviewer
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.regions import Pl3xMap, Squaremap
-from tileharvest.renderers.site import UnrecognisedError, fetch_config
+from tileharvest.renderers.site import ForbiddenError, UnrecognisedError, fetch_config
 from tileharvest.renderers.unmined import Unmined
 from tileharvest.renderers.xyz import Xyz, is_plain
 from tileharvest.tiles.grid import Tile
@@ -132,6 +132,10 @@ async def probe(description: MapDescription, fetch: Fetch, usual: Renderer = USU
                 raise
             # It may be another program's file of the same name.
             failed.append(error)
+    forbidden = next((one for one in failed if isinstance(one, ForbiddenError)), None)
+    if forbidden is not None:
+        # Nobody knows whether the map is there, but its owner may allow to look.
+        raise forbidden
     signs = ", ".join(f"{renderer.sign} ({renderer.title})" for renderer in RENDERERS.values())
     unread = f"; could not be read: {failed[0]}" if failed else ""
     raise UnrecognisedError(

@@ -65,6 +65,15 @@ def not_found(what: str) -> UnrecognisedError:
     )
 
 
+class ForbiddenError(SiteError):
+    """robots.txt forbids something of a map, which was not asked for."""
+
+    def __init__(self, message: str, site: Site | None = None) -> None:
+        super().__init__(message)
+        self.site = site
+        """The site as the probe has read it. None unless only tiles are forbidden."""
+
+
 @contextmanager
 def as_written(url: str, title: str) -> Iterator[None]:
     """Turns every error that a damaged or strange file causes into a SiteError.

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from PIL import Image, ImageChops
@@ -58,16 +58,14 @@ class Spot:
         return {"x": f"{x - 0.5:g}", "z": f"{z - 0.5:g}", "zoom": str(self.zoom)}
 
 
-@dataclass(frozen=True, slots=True)
-class Square:
-    """A tile's place on the screen, in pixels of the page."""
+class Square(NamedTuple):
+    """A tile's place on the screen, in pixels of the page, with the address of its picture, or none."""
 
     left: float
     top: float
     width: float
     height: float
     source: str
-    """The address of the picture that is in it; empty if there is none."""
 
     @property
     def name(self) -> str:
@@ -160,17 +158,7 @@ class Screen:
     def squares(self, pane: str = "pictures", map: str = "map") -> list[Square]:  # noqa: A002 - the part's id
         """All tiles of a pane that are there, seen or not."""
         found = self.page.evaluate(_SQUARES, f"#{map} .leaflet-{pane}-pane .leaflet-tile")
-        return [Square(**each) for each in found]
-
-    def pictures_in_view(self) -> set[str]:
-        """The names of the pictures of which more than an edge is on the screen."""
-        left, top, width, height = self.box("map")
-        return {
-            square.name
-            for square in self.squares()
-            if left + 4 - square.width < square.left < left + width - 4
-            and top + 4 - square.width < square.top < top + height - 4
-        } - {""}
+        return [Square(*each) for each in found]
 
     def square(self, tile: LayerTile, middle: Spot, pane: str = "pictures", map: str = "map") -> Square:  # noqa: A002
         """The square that lies where the tile must be, when that spot is in the middle of the map."""
@@ -289,7 +277,7 @@ _MIDDLE: Final = """(map) => {
 
 _SQUARES: Final = """(selector) => [...document.querySelectorAll(selector)].map((square) => {
   const { left, top, width, height } = square.getBoundingClientRect();
-  return { left, top, width, height, source: square.querySelector("img")?.src ?? "" };
+  return [left, top, width, height, square.querySelector("img")?.src ?? ""];
 })"""
 
 _HEAT_AT: Final = """([x, y]) => {

@@ -83,21 +83,15 @@ def test_in_an_onion_skin_what_is_new_fades_as_well_where_nothing_was_before(
         eventually(lambda blended=blended: screen.shows(square, blended))
 
 
-def test_a_difference_is_drawn_and_the_page_says_what_its_colours_mean(screen: Screen) -> None:
-    open_compared(screen, "difference")
-    screen.square(SHORE, MIDDLE, "drawing")
-    expect(screen.part("notice")).to_contain_text("8 × 8 pixels")
-    screen.choose_mode("One day")
-    expect(screen.part("notice")).to_be_hidden()
-
-
-def test_the_change_before_is_compared_and_two_days_of_one_harvest_are_said_to_be_the_same(
-    screen: Screen,
-) -> None:
+def test_a_difference_from_the_change_before_is_drawn_and_the_page_says_what_is_seen(screen: Screen) -> None:
     screen.open(MIDDLE, map="antworld", day=NEW)
     expect(screen.page.locator("#ticks .changed")).to_have_count(2)
-    screen.choose_mode("Swipe")
+    screen.choose_mode("Difference")
     expect(screen.part("other")).to_have_value(OLD)
+    screen.square(SHORE, MIDDLE, "drawing")
+    expect(screen.part("notice")).to_contain_text("8 × 8 pixels")
+    screen.choose_mode("Swipe")
+    expect(screen.part("notice")).to_be_hidden()
     screen.open(MIDDLE, map="antworld", day="2021-03-01", mode="swipe", **{"with": OLD})
     expect(screen.part("notice")).to_have_text(
         "There is no harvest between the two days: both show the harvest of Feb 16, 2021."

@@ -5,10 +5,12 @@ from html import unescape
 from typing import Final
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen, Spot, await_refusal, in_words
 from tests.browser.viewed_maps import COAST, DAYS, PublishedDays, tile
+from tests.viewer.building import MAP
+from tests.viewer.building import SECOND as TURNED
 
 MIDDLE: Final = Spot.middle_of(COAST)
 PLACE: Final = ",".join(MIDDLE.look.values())
@@ -45,20 +47,12 @@ def test_what_is_not_on_the_map_is_refused_and_the_map_stays_where_it_is(screen:
     assert screen.await_look() == look
 
 
-def test_a_named_area_can_be_gone_to_by_its_name(screen: Screen) -> None:
-    """The server's answers are made up: the page alone is tested."""
-    area = {"name": "My base", "layer": "world-lighting", "corners": [[500, 800], [560, 840]]}
-    areas = {"areas": [{**area, "place": {"x": 528, "z": 816, "zoom": -1}}]}
-
-    def with_an_area(route: Route) -> None:
-        maps = route.fetch().json()["maps"]
-        route.fulfill(json={"maps": [{**each, "areas": 1} for each in maps]})
-
-    screen.page.route("**/api/v1/maps", with_an_area)
-    screen.page.route("**/maps/antworld/areas", lambda route: route.fulfill(json=areas))
-    screen.open(Spot(1, 1), map="antworld", day=DAYS[1])
-    go_to(screen, "my base")
-    screen.await_look(x="528", z="816", zoom="-1", day=DAYS[1])
+def test_a_named_area_can_be_gone_to_by_its_name(page: Page, named: str) -> None:
+    screen = Screen(page, named)
+    screen.open_hash(f"#map={MAP}&x=40&z=40&zoom=0&day={TURNED}")
+    screen.await_look("layer", "x")
+    go_to(screen, "MY base & 农场")
+    screen.await_look(x="15.5", z="15.5", day=str(TURNED))
 
 
 def test_a_link_of_the_maps_own_page_that_is_pasted_leads_to_the_same_place(screen: Screen) -> None:

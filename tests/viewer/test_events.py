@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.viewer.asking import Client, serving
-from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, RED, World, picture, square
+from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, World, picture, square
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.grid import Tile
 
@@ -48,32 +48,26 @@ def counts(answer: Any) -> list[tuple[str, str, str, int]]:
     return [(one["first"], one["last"], one["kind"], one["tiles"]) for one in answer["events"]]
 
 
-def test_the_events_of_a_period_with_most_tiles_first(client: Client) -> None:
+def test_a_period_has_its_events_with_most_tiles_first_all_or_those_of_an_area(client: Client) -> None:
     answer = asked(client)
     first, second, third, last = map(str, DAYS)
     house, new, far = (second, third, "changed", 3), (last, last, "new", 1), (third, third, "changed", 1)
     assert counts(answer) == [house, far, new]
     assert (answer["count"], answer["settled"], answer["first_asked"]) == (3, last, [first])
+    assert counts(asked(client, ground="41,-39,41.5,-38.5")) == [far]
 
 
-def test_the_events_of_an_area(client: Client) -> None:
-    found = counts(asked(client, ground="41,-39,41.5,-38.5"))
-    assert found == [(str(DAYS[2]), str(DAYS[2]), "changed", 1)]
+def test_a_rectangle_is_shown_on_a_day_and_on_two_side_by_side(client: Client) -> None:
+    def shown(address: str, ground: str) -> Image.Image:
+        reply = client.get(f"{API}/{address}.jpg", {"layer": DAY_LAYER, "ground": ground})
+        assert (reply.status, reply.headers["Content-Type"]) == (200, "image/jpeg")
+        return Image.open(io.BytesIO(reply.body)).convert("RGB")
 
-
-def test_before_and_after_are_side_by_side(client: Client) -> None:
-    reply = client.get(f"{API}/before/{DAYS[0]}/{DAYS[2]}.jpg", {"layer": DAY_LAYER, "ground": "0,0,4,4"})
-    assert (reply.status, reply.headers["Content-Type"]) == (200, "image/jpeg")
-    both = Image.open(io.BytesIO(reply.body)).convert("RGB")
-    left, right = both.getpixel((20, both.height - 20)), both.getpixel((both.width - 200, both.height - 20))
-    assert (nearest(left), nearest(right)) == (RED, GREEN)
-
-
-def test_a_picture_of_a_day_has_exactly_the_pixels_of_its_rectangle(client: Client) -> None:
     # Tiles of the test have 8 pixels, so a grid unit has 4.
-    asked_for = {"layer": DAY_LAYER, "ground": "1,0,3,3"}
-    reply = client.get(f"{API}/ground/{DAYS[0]}.jpg", asked_for)
-    assert Image.open(io.BytesIO(reply.body)).size == (8, 12)
+    assert shown(f"ground/{DAYS[0]}", "1,0,3,3").size == (8, 12)
+    both = shown(f"before/{DAYS[0]}/{DAYS[2]}", "0,0,4,4")
+    (left, *_), (right, *_) = (both.getpixel((x, both.height - 20)) for x in (20, both.width - 200))
+    assert (left > 200, right > 50) == (True, False)  # How red they are.
 
 
 def entries(client: Client, **query: Any) -> list[Any]:
@@ -134,7 +128,3 @@ def test_a_feed_leaves_out_a_day_that_is_still_harvested(world: World) -> None:
     with serving(world) as client:
         assert entries(client) == []
         assert counts(asked(client)) == [(str(DAYS[1]), str(DAYS[1]), "changed", 1)]
-
-
-def nearest(colour: Any) -> tuple[int, int, int, int]:
-    return RED if colour[0] > colour[1] else GREEN

@@ -139,15 +139,10 @@ def test_harvests_come_newest_first_with_the_moment_at_which_the_next_is_due(wor
     world.harvest(SECOND, {A: picture(BLUE), B: None})
     with serving(world) as client:
         answer = client.get(HARVESTS).json
-    newest, oldest = answer["harvests"]
-    told = {"reason": "finished", "renderer": "overviewer", "depth": {"day": 10, "night": 10}, "requests": 4}
-    assert newest.items() >= {**told, "day": "2021-02-16", "received_bytes": 200, "stopped": None}.items()
-    assert newest["ended"] == "2021-02-16T07:00:00+00:00"
-    assert newest["counts"] == {"upd": 1, "gone": 1}
-    size = len(picture())
-    assert (oldest["day"], oldest["counts"], oldest["stored_bytes"]) == ("2021-02-13", {"add": 2}, size)
+    found = [(one["day"], one["counts"]) for one in answer["harvests"]]
+    assert found == [("2021-02-16", {"upd": 1, "gone": 1}), ("2021-02-13", {"add": 2})]
     assert (answer["running"], answer["next_due"]) == (None, None)
-    assert answer["stored_bytes"] == size + len(picture(BLUE))
+    assert answer["stored_bytes"] == len(picture()) + len(picture(BLUE))
     world.describe()
     with serving(world) as client:
         assert datetime.fromisoformat(client.get(HARVESTS).json["next_due"]) < datetime.now(UTC)
@@ -155,9 +150,8 @@ def test_harvests_come_newest_first_with_the_moment_at_which_the_next_is_due(wor
 
 def test_a_running_harvest_says_its_speed_and_what_is_left(world: World) -> None:
     """25 of 100 tiles in 50 seconds; what is not there is no tile."""
-    results = [TileResult(DAY_LAYER, Tile(0, x, 1), Outcome.NOTHING) for x in range(1, 20, 2)]
-    results += [TileResult(DAY_LAYER, Tile(0, x, 3), Outcome.IGNORED) for x in range(1, 47, 2)]
-    results += [TileResult(DAY_LAYER, Tile(0, x, 5), Outcome.FAILED, reason="500") for x in (1, 3)]
+    found = [Outcome.NOTHING] * 10 + [Outcome.IGNORED] * 23 + [Outcome.FAILED] * 2
+    results = [TileResult(DAY_LAYER, Tile(0, 2 * n + 1, 1), one, reason="500") for n, one in enumerate(found)]
     with History.open(f"sqlite:///{world.history_file}") as history:
         harvest = begun(history, FIRST)
         harvest.expect(100)
@@ -171,5 +165,3 @@ def test_a_running_harvest_says_its_speed_and_what_is_left(world: World) -> None
         "active": True, "tiles_done": 25, "tiles_expected": 100, "failures": 2,
         "requests_per_second": 0.8, "seconds_left": 150, "stopped": None,
     }  # fmt: skip
-    (shown,) = answer["harvests"]
-    assert (shown["spared_bytes"], shown["seconds_worked"]) == (70_000, 50.0)

@@ -34,7 +34,7 @@ from tileharvest.history.outlines import map_outline
 from tileharvest.pictures.composer import Composer, ComposerStoppedError, Composition, PastLayer, Picture
 from tileharvest.store.files import FileStore
 from tileharvest.store.port import sha1_of
-from tileharvest.tiles.grid import Tile
+from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.versions import Image
 
 API = f"/api/v1/maps/{MAP}"

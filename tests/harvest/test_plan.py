@@ -231,7 +231,6 @@ def test_a_limit_that_has_become_slower_since_counts(gap: Delay, each: float) ->
 @pytest.mark.parametrize(
     ("budget", "runs"),
     [
-        (Budget(), 1),
         (Budget(requests=1000), 1),
         (Budget(requests=999), 2),
         (Budget(requests=400, bytes=1_000_000), 5),

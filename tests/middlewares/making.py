@@ -1,7 +1,6 @@
 """Harvests and loops for tests of what runs around them."""
 
 import asyncio
-import selectors
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -108,26 +107,18 @@ class JumpingLoop(asyncio.SelectorEventLoop):
     """
 
     def __init__(self) -> None:
-        self._jumped = 0.0
-        super().__init__(_JumpingSelector(self))
+        super().__init__()
+        self.jumped = 0.0
+        select = self._selector.select
+
+        def jump(timeout: float | None = None) -> Any:
+            self.jumped += max(0.0, timeout or 0.0)
+            return select(None if timeout is None else 0)
+
+        self._selector.select = jump
 
     def time(self) -> float:
-        return self._jumped
-
-    def jump(self, seconds: float) -> None:
-        self._jumped += seconds
-
-
-class _JumpingSelector(selectors.DefaultSelector):  # type: ignore[valid-type, misc]
-    def __init__(self, loop: JumpingLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            return super().select(None)
-        self._loop.jump(max(0.0, timeout))
-        return super().select(0)
+        return self.jumped
 
 
 def run_jumping(coroutine: Any) -> Any:

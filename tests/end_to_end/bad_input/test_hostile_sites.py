@@ -104,7 +104,6 @@ PACKED: Final = {"Content-Encoding": "gzip"}
 HTTP: Final = b"HTTP/1.1 200 OK\r\n"
 IMAGE: Final = picture(size=16)
 CHUNKED: Final = HTTP + b"Transfer-Encoding: chunked\r\n\r\n"
-SLOWLY: Final = rules.raw(CHUNKED, b"1\r\n \r\n", ending="again", pause=0.1)
 HEADER: Final = b"X-Much: %b\r\n" % (b"x" * 1000)
 SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "2"\r\nContent-Length: 4\r\n\r\nevil'
 LINKED_LOCALLY: Final = "http://169.254.169.254/latest/meta-data.png"

@@ -38,18 +38,13 @@ sys.dont_write_bytecode = False
 _MEMORY = Path("/dev/shm")
 """Linux keeps this folder in memory. On a disk each write that must be durable takes milliseconds, and the
 tests make tens of thousands of them."""
-_MEMORY_NEEDED = 4_000_000_000
-"""Bytes: several times what all tests write."""
-
-
-def _is_for_tests(folder: Path) -> bool:
-    """Returns whether the folder has room, and whether programs in it may be run: tests write some."""
-    if not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_NOEXEC:
-        return False
-    return shutil.disk_usage(folder).free > _MEMORY_NEEDED
-
-
-if "TMPDIR" not in os.environ and _is_for_tests(_MEMORY):
+if (
+    "TMPDIR" not in os.environ
+    and _MEMORY.is_dir()
+    # Several times what all tests write. Some write programs, and run them.
+    and shutil.disk_usage(_MEMORY).free > 4_000_000_000
+    and not os.statvfs(_MEMORY).f_flag & os.ST_NOEXEC
+):
     # Python has looked once where it may write, and keeps what it found.
     tempfile.tempdir = os.environ["TMPDIR"] = str(_MEMORY)
 
@@ -60,9 +55,6 @@ _FIRST = ("fleet", "browser", "crash", "package", "end_to_end")
 _WHOLE = ("tests/fleet/", "tests/browser/", "tests/package/", "tests/demo/")
 """Folders whose tests all run in one process. Workers of two fleets would be in each other's way. The maps
 that the browser looks at, the wheel and the demo's world would be made twice."""
-_BESIDE = {"tests/end_to_end/test_demo_forms.py": "tests/demo/"}
-"""Files that run in the process of a folder elsewhere, as they need the same. The demo's world takes seconds
-to draw."""
 
 # A slow machine is not a failure; in CI the same examples are tried every time.
 _ANY_MACHINE = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -111,7 +103,7 @@ class FileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no 
 
     def _split_scope(self, nodeid: str) -> str:
         scope = str(super()._split_scope(nodeid))
-        return next((folder for folder in _WHOLE if scope.startswith(folder)), _BESIDE.get(scope, scope))
+        return next((folder for folder in _WHOLE if scope.startswith(folder)), scope)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -138,52 +138,50 @@ ADDRESSES: Final = {
 class Engine:
     """Answers 404 to whatever is asked."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.asked: list[Request] = []
-
-        async def addresses_of(host: str) -> list[str]:
-            return [ADDRESSES[host]]
-
-        monkeypatch.setattr(fetches, "addresses_of", addresses_of)
 
     async def download_async(self, request: Request) -> Response:
         self.asked.append(request)
         return Response(request.url, status=404)
 
-    async def fetch(self, host: str, url: str) -> Fetched:
+    async def fetch(self, own: str, other: str) -> Fetched:
         signals = SimpleNamespace(connect=lambda *_: None)
         crawler: Any = SimpleNamespace(engine=self, settings=Settings(), spider=None, signals=signals)
-        return await fetches.fetch_with(crawler, host)("GET", url)
+        return await fetches.fetch_with(crawler, own)("GET", f"http://{other}/settings.json")
 
 
-def test_a_file_that_a_site_names_in_a_network_of_ours_is_not_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    async def addresses_of(host: str) -> list[str]:
+        return [ADDRESSES[host]]
+
+    monkeypatch.setattr(fetches, "addresses_of", addresses_of)
+    return Engine()
+
+
+async def test_what_a_site_names_in_a_network_of_ours_is_not_asked_for(engine: Engine) -> None:
     """As BlueMap's `mapDataRoot` and Overviewer's `base` can name it, without a redirect."""
-    engine = Engine(monkeypatch)
-    with pytest.raises(SiteError, match=r"^inside\.example\.net, .*that is private, .*map\.example\.net"):
-        asyncio.run(engine.fetch("map.example.net", "http://inside.example.net/maps/world/settings.json"))
+    site = Site("bluemap", (SimpleNamespace(host="inside.example.net"),))  # type: ignore[arg-type]
+    refused = r"^inside\.example\.net, .*that is private, .*map\.example\.net"
+    with pytest.raises(SiteError, match=refused):
+        await engine.fetch("map.example.net", "inside.example.net")
+    with pytest.raises(SiteError, match=refused):
+        await fetches.expect_near(site, "map.example.net")
     assert engine.asked == []
-    own = asyncio.run(engine.fetch("map.inside.example.net", "http://inside.example.net/settings.json"))
-    assert own.status == 404
+    await fetches.expect_near(site, "map.inside.example.net")
 
 
-def test_the_name_of_another_host_is_looked_at_once_more_when_it_is_connected(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("own", "other", "allowed"),
+    [
+        ("map.example.net", "map.example.net", None),
+        ("map.example.net", "tiles.example.net", ["93.184.215.14"]),
+        ("map.inside.example.net", "inside.example.net", ["10.0.0.2"]),
+    ],
+)
+async def test_the_name_of_another_host_is_looked_at_once_more_when_it_is_connected(
+    engine: Engine, own: str, other: str, allowed: list[str] | None
 ) -> None:
-    engine = Engine(monkeypatch)
-    for host in ("map", "tiles"):
-        asyncio.run(engine.fetch("map.example.net", f"http://{host}.example.net/settings.json"))
-    assert [request.meta.get(ALLOWED_NETWORKS) for request in engine.asked] == [None, ["93.184.215.14"]]
-
-
-def test_tiles_that_a_site_names_in_a_network_of_ours_are_not_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    Engine(monkeypatch)
-    far, near = (
-        Site("bluemap", (SimpleNamespace(host=f"{host}.example.net"),)) for host in ("inside", "tiles")
-    )  # type: ignore[arg-type]
-    asyncio.run(fetches.expect_near(near, "map.example.net"))
-    with pytest.raises(SiteError, match="was not asked"):
-        asyncio.run(fetches.expect_near(far, "map.example.net"))
+    assert (await engine.fetch(own, other)).status == 404
+    assert [request.meta.get(ALLOWED_NETWORKS) for request in engine.asked] == [allowed]

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tileharvest.history.summaries import HarvestSummary
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.named_areas import NamedArea
-    from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.versions import Version
     from tileharvest.viewer.parameters import Query
     from tileharvest.viewer.served_maps import ServedMaps
 
@@ -48,7 +46,12 @@ _PLACES: Final = 20
 def list_maps(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     """Answers with all maps that are served."""
     Parameters(query, ())
-    return {"maps": [_summary(served, name) for name in served.names()]}
+    return {
+        "maps": [
+            {**_map_as_plain(served, name), **served.brief(name), "areas": len(served.areas(name))}
+            for name in served.names()
+        ]
+    }
 
 
 def outline(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
@@ -86,10 +89,10 @@ def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     composed: dict[str, str] = {}
     if source == area.zoom:
         found = shown(history, layer.id, area, day)
-        tiles = {_tile_key(tile): image for tile, image in found.items()}
+        tiles = {f"{tile.x}_{tile.y}": image for tile, image in found.items()}
     elif source is not None:
         changed = last_changes(history, layer.id, source, area, day)
-        composed = {_tile_key(tile): last.isoformat() for tile, last in changed.items()}
+        composed = {f"{tile.x}_{tile.y}": last.isoformat() for tile, last in changed.items()}
     return {"day": day.isoformat(), "zoom": area.zoom, "tiles": tiles, "composed": composed}
 
 
@@ -134,7 +137,16 @@ def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     parameters = Parameters(query, ("layer",))
     tile = parse_tile(names[1])
     history, _, layer = served.layer(names[0], parameters.text("layer"))
-    return {"tile": str(tile), "versions": [_version(each) for each in story(history, layer.id, tile)]}
+    versions = [
+        {
+            "day": version.day.isoformat(),
+            "image": version.image.file_name if version.image else None,
+            "size": version.image.size if version.image else None,
+            "last_modified": version.validator.last_modified,
+        }
+        for version in story(history, layer.id, tile)
+    ]
+    return {"tile": str(tile), "versions": versions}
 
 
 def list_harvests(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
@@ -199,10 +211,6 @@ def _running(summaries: Sequence[HarvestSummary], workers: int) -> dict[str, Any
     return {"active": workers > 0, **{name: stats[name] for name in shown}}
 
 
-def _summary(served: ServedMaps, name: str) -> dict[str, Any]:
-    return {**_map_as_plain(served, name), **served.brief(name), "areas": len(served.areas(name))}
-
-
 def _map_as_plain(served: ServedMaps, name: str) -> dict[str, Any]:
     description = served.described(name)
     return {
@@ -210,20 +218,6 @@ def _map_as_plain(served: ServedMaps, name: str) -> dict[str, Any]:
         "url": description.url if description else None,
         "note": description.note if description else "",
     }
-
-
-def _version(version: Version) -> dict[str, Any]:
-    image = version.image
-    return {
-        "day": version.day.isoformat(),
-        "image": image.file_name if image else None,
-        "size": image.size if image else None,
-        "last_modified": version.validator.last_modified,
-    }
-
-
-def _tile_key(tile: Tile) -> str:
-    return f"{tile.x}_{tile.y}"
 
 
 def _area_as_plain(served: ServedMaps, map_name: str, area: NamedArea) -> dict[str, Any]:

@@ -32,10 +32,8 @@ from tileharvest.viewer.replies import (
     framed,
     json,
     knows,
-    not_modified,
     quoted,
     reply,
-    tag_of,
     tagged,
     unknown,
 )
@@ -160,7 +158,7 @@ class Application:
         headers = {"Content-Type": _KINDS[extension], "Cache-Control": FOR_EVER, "ETag": f'"{sha1}"'}
         # The name says what the content is, so nothing is read for a client that has the image.
         if knows(request, headers["ETag"]):
-            return not_modified(headers)
+            return reply(b"", headers, HTTPStatus.NOT_MODIFIED)
         try:
             body = self._served.store.named(name)
         except MissingImageError:
@@ -226,7 +224,7 @@ def _picture(body: bytes, request: web.BaseRequest) -> web.Response:
     if not body:
         # A browser would report status 404 as an error, and it is none.
         return reply(b"", {"Cache-Control": AFTER_ASKING}, HTTPStatus.NO_CONTENT)
-    return tagged(body, tag_of(body), _PICTURE, request, None)
+    return tagged(body, _PICTURE, request)
 
 
 def _in(threads: ThreadPoolExecutor, answer: Answer) -> Any:

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.export.published_page import served_modules
-from tileharvest.viewer.replies import AFTER_ASKING, tag_of, tagged
+from tileharvest.viewer.replies import AFTER_ASKING, tagged
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,8 +55,8 @@ def page_files(folder: Path = FOLDER) -> dict[str, FileAnswer]:
 
 def _answer(name: str, body: bytes) -> FileAnswer:
     """Returns a function that answers with a file, which is compressed now if that makes it smaller."""
-    kind, tag = _KINDS[PurePath(name).suffix], tag_of(body)
+    kind = _KINDS[PurePath(name).suffix]
     zipped = None if kind == "image/png" else gzip.compress(body, mtime=0)
     smaller = zipped if zipped and len(zipped) < len(body) else None
     headers = {"Content-Type": kind, "Cache-Control": AFTER_ASKING}
-    return lambda request: tagged(body, tag, headers, request, smaller)
+    return lambda request: tagged(body, headers, request, smaller)

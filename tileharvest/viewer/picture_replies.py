@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,7 +19,6 @@ from tileharvest.viewer.replies import (
     NEVER,
     damaged,
     knows,
-    not_modified,
     reply,
     unknown,
     wrong,
@@ -56,7 +56,7 @@ def composed_picture(served: ServedMaps, request: web.Request) -> web.Response:
     tag = f'"{composition.key}"'
     headers = {"Content-Type": "image/png", "Cache-Control": AFTER_ASKING, "ETag": tag}
     if knows(request, tag):
-        return not_modified(headers)
+        return reply(b"", headers, HTTPStatus.NOT_MODIFIED)
     picture = served.composer.picture(past, composition)
     if not picture.whole:
         headers = {"Content-Type": "image/png", "Cache-Control": NEVER}

@@ -54,11 +54,6 @@ def reply(body: bytes, headers: Mapping[str, str], status: int = HTTPStatus.OK) 
     return web.Response(body=body, status=status, headers={**HEADERS, **headers})
 
 
-def not_modified(headers: Mapping[str, str]) -> web.Response:
-    """Replies with status 304 to a client that has the body already."""
-    return reply(b"", headers, HTTPStatus.NOT_MODIFIED)
-
-
 def knows(request: web.BaseRequest, tag: str) -> bool:
     """Returns whether If-None-Match names this ETag, compared weakly (RFC 9110, section 13.1.2)."""
     return any(tag == f'"{one.value}"' for one in request.if_none_match or ())
@@ -135,25 +130,20 @@ def compressible(body: bytes, headers: Mapping[str, str], request: web.BaseReque
     """Replies with a text, which is compressed if it is long and the client takes gzip. The ETag is made of
     the body."""
     zips = len(body) >= _COMPRESSED_FROM and takes_gzip(request)
-    zipped = gzip.compress(body, compresslevel=1, mtime=0) if zips else None
-    return tagged(body, tag_of(body), headers, request, zipped)
-
-
-def tag_of(body: bytes) -> str:
-    """Returns the ETag of these bytes."""
-    return f'"{hashlib.sha1(body, usedforsecurity=False).hexdigest()}"'
+    return tagged(body, headers, request, gzip.compress(body, compresslevel=1, mtime=0) if zips else None)
 
 
 def tagged(
-    body: bytes, tag: str, headers: Mapping[str, str], request: web.BaseRequest, zipped: bytes | None
+    body: bytes, headers: Mapping[str, str], request: web.BaseRequest, zipped: bytes | None = None
 ) -> web.Response:
-    """Replies with an ETag: 304 to a client that has it, and `zipped` to a client that takes gzip.
+    """Replies with the body's ETag: 304 to a client that has it, and `zipped` to a client that takes gzip.
 
     A compressed reply has the ETag in its weak form, because its bytes differ.
     """
+    tag = f'"{hashlib.sha1(body, usedforsecurity=False).hexdigest()}"'
     named = {**headers, "Vary": "Accept-Encoding", "ETag": tag}
     if knows(request, tag):
-        return not_modified(named)
+        return reply(b"", named, HTTPStatus.NOT_MODIFIED)
     if zipped is None or not takes_gzip(request):
         return reply(body, named)
     return reply(zipped, {**named, "ETag": f"W/{tag}", "Content-Encoding": "gzip"})

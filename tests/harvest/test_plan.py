@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from tileharvest.harvest.plan import Expense, LayerSample, estimate, plan_by_last, sample
 from tileharvest.history.costs import Cost
 from tileharvest.history.summaries import HarvestSummary, Precedent
-from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
 from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.grid import Tile, TileRange, Zone
@@ -226,16 +225,3 @@ def test_a_limit_that_has_become_slower_since_counts(gap: Delay, each: float) ->
     assert plan.expected.seconds == pytest.approx(135 * each)
     # At most every tile is fetched.
     assert plan.most == pytest.approx(Expense(100, 235, 105_000, 235 * each))
-
-
-@pytest.mark.parametrize(
-    ("budget", "runs"),
-    [
-        (Budget(requests=1000), 1),
-        (Budget(requests=999), 2),
-        (Budget(requests=400, bytes=1_000_000), 5),
-        (Budget(seconds=7.0), 15),
-    ],
-)
-def test_the_budget_that_is_spent_first_says_how_many_runs_it_takes(budget: Budget, runs: int) -> None:
-    assert Expense(400, 1000, 5_000_000, 100.0).runs(budget) == runs

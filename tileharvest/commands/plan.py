@@ -64,19 +64,12 @@ class Command(ProjectCommand):
             if last is not None and description.check == "head":
                 description = msgspec.structs.replace(description, first="head")
             plan, origin, lines = self._by_sample(description, rules)
-        budgets = {"run": rules.budget, "day": rules.daily_budget}
         least = None if plan.least is None else plan.least.as_plain()
         plain = {"expected": plan.expected.as_plain(), "least": least, "most": plan.most.as_plain()}
-        runs = {f"{unit}s": plan.expected.runs(one) if one else None for unit, one in budgets.items()}
         title, *notes = lines
         if plan.expected.seconds > _LONG:
             notes.append("that takes days; a region takes less: write zones into maps.toml")
-        for unit, budget in budgets.items():
-            fewest, most = plan.expected.runs(budget), plan.most.runs(budget)
-            if most > 1:
-                several = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-                notes.append(f"with the budget of a {unit} it will be done in {several} {unit}s")
-        result = {"map": description.name, **origin, **plain, **runs}
+        result = {"map": description.name, **origin, **plain}
         return result, [title, "", *_costs(plan), *notes]
 
     def _by_sample(

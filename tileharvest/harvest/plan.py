@@ -9,7 +9,7 @@ the expected numbers are the true ones, whatever the form of the map.
 
 from __future__ import annotations
 
-from math import ceil, floor, isnan, log10, nan
+from math import floor, isnan, log10, nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from tileharvest.tiles.outcomes import Outcome
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from tileharvest.history.summaries import Precedent
-    from tileharvest.maps.budgets import Budget
     from tileharvest.politeness.rules import Rules
     from tileharvest.tiles.grid import Tile
     from tileharvest.walk.walk import Walk
@@ -43,15 +42,6 @@ class Expense(NamedTuple):
     received_bytes: float
     """Bytes of bodies. NaN if the site does not say the size of a tile; every sum with it is NaN, too."""
     seconds: float = 0.0
-
-    def runs(self, budget: Budget) -> int:
-        """Returns the number of runs that a harvest takes if each run may spend the budget."""
-        spent = (
-            (self.requests, budget.requests),
-            (0 if isnan(self.received_bytes) else self.received_bytes, budget.received_bytes),
-            (self.seconds, budget.seconds),
-        )
-        return max((1, *(ceil(amount / limit) for amount, limit in spent if limit is not None)))
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the cost for programs. The names never change, and an unknown number is None."""

@@ -9,14 +9,13 @@ from tests.servers.nginx import LogLine
 
 EARLY: Final = 0.05
 """Seconds: what nginx and another clock take for the same moment."""
-_STARTS: Final = re.compile(r"requests? of map '(.*)' starts? at \[?(.*?)\]?$", re.MULTILINE)
+_STARTS: Final = re.compile(r"a request of map '(.*)' starts at (.*)$", re.MULTILINE)
 """What is logged for debugging."""
 
 
 def given_starts(log: str, name: str) -> list[float]:
     """The moments at which requests of that map were told to start, by the log of a process."""
-    found = [starts for map_name, starts in _STARTS.findall(log) if map_name == name]
-    return [float(start) for starts in found for start in starts.split(", ") if start]
+    return [float(start) for map_name, start in _STARTS.findall(log) if map_name == name]
 
 
 def gaps_between(moments: Iterable[float]) -> list[float]:

@@ -103,7 +103,7 @@ class Redirects:
 
     async def _refused(self, send: Send, origin: str, host: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
-        crawl, and again after some minutes if it could not be read. Raises IgnoreRequest if the map leads to
+        crawl, and again after some seconds if it could not be read. Raises IgnoreRequest if the map leads to
         too many sites."""
         if origin not in self._looks:
             if len(self._looks) >= _MOST_SITES:

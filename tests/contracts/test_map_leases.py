@@ -1,7 +1,8 @@
 """What every kind of map leases promises."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scrapy.settings import BaseSettings
@@ -12,56 +13,45 @@ from tileharvest.queue.map_leases import LocalMapLeases, RedisMapLeases, _key
 from tileharvest.queue.redis.link import RedisLink
 
 Leases = LocalMapLeases | RedisMapLeases
-Making = Callable[[], Awaitable[Leases]]
 
 
-def over_redis(url: str) -> RedisMapLeases:
-    return RedisMapLeases(
-        RedisLink(BaseSettings({"REDIS_URL": url}), "the list of map leases", 5.0), silent=100.0
-    )
+def over_redis(redis: RedisServer) -> RedisMapLeases:
+    link = RedisLink(BaseSettings({"REDIS_URL": redis.socket_url}), "the list of map leases", 5.0)
+    return RedisMapLeases(link, silent=100.0)
 
 
-@pytest.fixture(params=["local", "redis"])
-async def worker(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Making]:
-    """Opens the leases of one more worker."""
-    made = list[LocalMapLeases | RedisMapLeases]()
-    shared = request.getfixturevalue("redis").socket_url if request.param == "redis" else None
-
-    async def make() -> LocalMapLeases | RedisMapLeases:
-        leases = over_redis(shared) if shared else LocalMapLeases(tmp_path / "queues")
-        made.append(leases)
-        await made[-1].open()
-        return made[-1]
-
-    yield make
-    for one in made:
-        await one.close()
-
-
-async def test_one_of_several_workers_gets_a_map(worker: Making) -> None:
-    one, two = await worker(), await worker()
-    assert await one.acquire(["a", "b"]) == "a"
-    assert await two.acquire(["a", "b"]) == "b"
-    assert await two.acquire(["a", "b"]) is None
-    assert await one.acquire([]) is None
-
-
-async def test_a_worker_that_ends_leaves_its_maps(worker: Making) -> None:
-    one, two = await worker(), await worker()
-    await one.acquire(["a"])
-    await one.close()
-    assert await two.acquire(["a"]) == "a"
-
-
-@pytest.fixture
-async def both(redis: RedisServer) -> AsyncIterator[list[RedisMapLeases]]:
-    """Two workers that share a Redis."""
-    made = [over_redis(redis.socket_url) for _ in range(2)]
+async def opened(make: Callable[[], Leases]) -> AsyncIterator[list[Any]]:
+    made = [make(), make()]
     for one in made:
         await one.open()
     yield made
     for one in made:
         await one.close()
+
+
+@pytest.fixture(params=["local", "redis"])
+async def workers(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[list[Leases]]:
+    """Two workers of either kind."""
+    redis = request.getfixturevalue("redis") if request.param == "redis" else None
+    async for both in opened(lambda: over_redis(redis) if redis else LocalMapLeases(tmp_path / "queues")):
+        yield both
+
+
+@pytest.fixture
+async def both(redis: RedisServer) -> AsyncIterator[list[RedisMapLeases]]:
+    """Two workers that share a Redis."""
+    async for made in opened(lambda: over_redis(redis)):
+        yield made
+
+
+async def test_one_of_several_workers_gets_a_map_until_it_ends(workers: list[Leases]) -> None:
+    one, two = workers
+    assert await one.acquire(["a", "b"]) == "a"
+    assert await two.acquire(["a", "b"]) == "b"
+    assert await two.acquire(["a", "b"]) is await one.acquire([]) is None
+    await one.close()
+    await one.open()
+    assert await two.acquire(["a"]) == "a"
 
 
 async def test_over_redis_a_map_that_is_released_with_a_pause_is_left_alone_by_all(

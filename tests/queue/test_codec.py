@@ -48,19 +48,13 @@ class Text(str):
     __slots__ = ()
 
 
-def with_meta(meta: object) -> QueuedRequest:
-    return QueuedRequest(version=3, url="http://a.example/", meta=meta)
-
-
 def stored(text: bytes) -> bytes:
     """Returns these bytes as a queue has them, with their checksum."""
     return b"%08x" % crc32(text) + text
 
 
-def in_itself() -> dict[str, object]:
-    meta: dict[str, object] = {}
-    meta["again"] = [meta]
-    return meta
+in_itself: dict[str, object] = {}
+in_itself["again"] = [in_itself]
 
 
 @given(requests)
@@ -69,7 +63,8 @@ def test_request_comes_back_as_it_was(queued):
 
 
 def test_texts_of_a_class_of_their_own_come_back_as_plain_texts_and_tuples_as_lists():
-    queued = decode(encode(with_meta({"x": (Text("a"), ("b",)), "y": Text("ü")})))
+    meta = {"x": (Text("a"), ("b",)), "y": Text("ü")}
+    queued = decode(encode(QueuedRequest(version=3, url="http://a.example/", meta=meta)))
     assert queued.meta == {"x": ["a", ["b"]], "y": "ü"}
     assert {type(queued.meta["y"]), type(queued.meta["x"][0])} == {str}
 
@@ -77,9 +72,7 @@ def test_texts_of_a_class_of_their_own_come_back_as_plain_texts_and_tuples_as_li
 @pytest.mark.parametrize(
     ("field", "value", "problem"),
     [
-        ("meta", {"x": {"y": {1}}}, "meta has {1}"),
-        ("meta", {"x": [1, object()]}, "meta has <object object at"),
-        ("meta", {"x": b"a"}, "meta has b'a'"),
+        ("meta", {"x": {"y": [b"a"]}}, "meta has b'a'"),
         ("meta", {"x": float("nan")}, "meta has nan"),
         ("meta", {"x": {1: 2}}, "meta has {1: 2}"),
         ("meta", {Text("x"): 1}, "meta has {'x': 1}"),
@@ -87,11 +80,8 @@ def test_texts_of_a_class_of_their_own_come_back_as_plain_texts_and_tuples_as_li
         ("meta", {"x": Place(1, 2)}, "meta has Place(x=1, y=2)"),
         ("meta", {"x": "\ud800"}, "'utf-8' codec can't encode character '\\ud800'"),
         ("meta", {"x": 10**5000}, "Exceeds the limit"),
-        ("meta", in_itself(), "meta has "),
-        ("meta", [], "Expected `object`, got `array` - at `$.meta`"),
-        ("cookies", {"a": b"b"}, "cookies has b'b'"),
+        ("meta", in_itself, "meta has "),
         ("cookies", [{"name": "a"}, 1], "Expected `object`, got `int` - at `$.cookies[1]`"),
-        ("url", 1, "Expected `str`, got `int` - at `$.url`"),
         ("callback", print, "descriptor '__str__' requires a 'str' object"),
         ("headers", (("A", "b"),), "Expected `array`, got `str` - at `$.headers[0][1]`"),
     ],

@@ -43,8 +43,7 @@ async def crawl_all(process: AsyncCrawlerProcess, runs: list[dict[str, Any]]) ->
 
     try:
         for run in runs:
-            result = await crawl(process, run)
-            sys.stdout.write(json.dumps(result, default=str) + "\n")
+            sys.stdout.write(json.dumps(await crawl(process, run), default=str) + "\n")
             sys.stdout.flush()
     finally:
         reactor.callLater(0, reactor.stop)  # type: ignore[attr-defined]

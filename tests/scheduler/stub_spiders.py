@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -54,7 +53,7 @@ class StubSpider(Spider):
         yield {"url": response.url, "bad": True}
 
     def failed(self, failure: Failure) -> None:
-        self.logger.info("the spider saw to %s", type(failure.value).__name__)
+        """An errback."""
 
     def _request(self, order: dict[str, Any]) -> Request:
         callbacks = {key: getattr(self, order[key]) for key in ("callback", "errback") if key in order}
@@ -112,7 +111,7 @@ class SlotsSpider(StubSpider):
 
 
 class RenamedSpider(StubSpider):
-    """Loses a callback after its requests were enqueued, as one that was changed between two runs."""
+    """Loses a callback after its requests were enqueued."""
 
     async def start(self) -> AsyncIterator[Request]:
         type(self).parse_item = StubSpider.note  # type: ignore[attr-defined]
@@ -167,21 +166,16 @@ class RefusingPipeline:
 class AppendingPipeline:
     """Records each item's address in the file of the setting EFFECTS, so that no kill takes it back."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: str) -> None:
         self._file = file
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(Path(crawler.settings["EFFECTS"]))
-
-    def open_spider(self) -> None:
-        self._effects = self._file.open("a", encoding="utf-8")
-
-    def close_spider(self) -> None:
-        self._effects.close()
+        return cls(crawler.settings["EFFECTS"])
 
     def process_item(self, item: dict[str, Any]) -> dict[str, Any]:
-        self._effects.write(f"{item['url']}\n")
-        self._effects.flush()
-        os.fsync(self._effects.fileno())
+        with open(self._file, "a", encoding="utf-8") as effects:  # noqa: PTH123 - no path
+            effects.write(f"{item['url']}\n")
+            effects.flush()
+            os.fsync(effects.fileno())
         return item

@@ -27,11 +27,6 @@ def page(crawls: Crawls) -> str:
     return crawls.write_page("page")
 
 
-def closed_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return f"http://127.0.0.1:{listening.getsockname()[1]}/"
-
-
 # --- What fails ------------------------------------------------------------------------------------
 
 
@@ -52,17 +47,12 @@ def test_a_request_whose_callback_or_item_raises_goes_to_the_failure_list(
 def test_a_request_that_cannot_be_downloaded_and_has_no_errback_goes_to_the_failure_list(
     crawls: Crawls,
 ) -> None:
-    (crawled,) = crawls.crawl(run(closed_port()))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        closed = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    (crawled,) = crawls.crawl(run(closed))
     (failure,) = crawls.failures()
     assert "Connection was refused" in failure.reason
     assert crawled.counted("left") == 0
-
-
-def test_a_request_whose_errback_sees_to_it_has_not_failed(crawls: Crawls) -> None:
-    (crawled,) = crawls.crawl(run({"url": closed_port(), "errback": "failed"}))
-    assert "the spider saw to DownloadConnectionRefusedError" in crawled.said("INFO")
-    assert crawls.failures() == []
-    assert crawled.counted("done") == 1
 
 
 def test_what_failed_is_offered_first_in_the_next_segment_only(crawls: Crawls, page: str) -> None:
@@ -128,14 +118,13 @@ def test_what_json_cannot_hold_waits_in_memory_and_the_log_says_so_once(crawls: 
     assert "because JSON cannot hold it: its callback functools.partial(" in line
 
 
-def test_what_waits_in_memory_is_delayed_and_is_lost_with_the_process(crawls: Crawls) -> None:
+def test_what_waits_in_memory_is_delayed_and_is_lost_with_the_process(crawls: Crawls, page: str) -> None:
     later = json.dumps({"url": "/later", "meta": {"not_before": time.time() + 3600}})
-    root = crawls.write_page("root", later, json.dumps({"url": "/now", "meta": {"not_before": 1}}))
-    crawls.write_page("now")
+    root = crawls.write_page("root", later, json.dumps({"url": "/page", "meta": {"not_before": 1}}))
     with crawls.running(run(root, spider="NamelessSpider")) as process:
         assert await_condition(lambda: answered(crawls.server) == 2, process)
         stdout, _ = stop(process, signal.SIGTERM)
-    assert crawls.asked() == ["/root", "/now"]
+    assert crawls.asked() == ["/root", "/page"]
     assert "what waited in memory was not made, and is not kept: 1 request" in stdout
 
 

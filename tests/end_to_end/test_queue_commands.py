@@ -99,8 +99,10 @@ def test_what_is_pushed_or_put_back_after_the_end_is_harvested_by_the_next_harve
     tiles = {request.path for request in stage.site.received[BEFORE:]}
     assert tiles == {address(path) for path in (LAST, "00", "0")}
     assert found(stage.project)[LAST] == Found("add", None)
+    stage.site.received.clear()
     (report,) = visit(stage.project, FIRST_DAY).reports
     assert "is already harvested" in report["note"]
+    assert stage.site.received == []
     assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}
     walks = stage.project.query("SELECT walk, reason FROM harvests ORDER BY id")
     assert walks == [("full", "finished"), ("pushed", "finished"), ("full", "finished")]

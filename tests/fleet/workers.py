@@ -55,9 +55,16 @@ class Worker:
     def freeze(self) -> bool:
         """Stops the process. Returns True when it stands still, and False if it has ended before."""
         self.send(signal.SIGSTOP)
-        status = f"/proc/{self.process.pid}/stat"
-        await_until(lambda: _state(status) in ("T", *_ENDED))
-        return _state(status) == "T"
+        # Z and X: it has ended.
+        await_until(lambda: self._state() in ("T", "Z", "X"))
+        return self._state() == "T"
+
+    def _state(self) -> str:
+        """Returns the state of the process by the letter that `ps` has for it."""
+        with suppress(FileNotFoundError, ProcessLookupError):
+            status = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
+            return status.rpartition(")")[2].split()[0]
+        return "X"
 
     def wake(self) -> None:
         self.send(signal.SIGCONT)
@@ -207,16 +214,3 @@ def await_until(holds: Callable[[], bool], patience: float = 240.0) -> None:
         if now > end:
             raise TimeoutError
         time.sleep(max(_LOOK, 4 * (now - began)))
-
-
-_ENDED: Final = ("Z", "X")
-"""States of a process that has ended, before and after somebody has waited for it."""
-
-
-def _state(status: str) -> str:
-    """Returns the state of a process by the letter that `ps` has for it."""
-    try:
-        with open(status, encoding="utf-8") as file:  # noqa: PTH123 - no path of ours
-            return file.read().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"

@@ -31,8 +31,6 @@ def write_sites(folder: Path, address: str) -> None:
         "/inside/index.html": _page("inside", "/inside/one.html", "/inside/two.html"),
         "/inside/one.html": _page("one"),
         "/inside/two.html": _page("two"),
-        "/mixed.html": _page("mixed", "/private/secret.html", "/chain/2.html"),
-        "/private/secret.html": _page("secret"),
         "/chain/0.html": _page("0", "/chain/1.html", "/moved.html", "/broken.html"),
         "/shop/index.html": _page("shop", *(f"/shop/category/{name}/" for name in _CATEGORIES)),
     }

@@ -123,20 +123,3 @@ class ErrorsSpider(Spider):
 
     def failed(self, failure: Failure) -> Iterator[Any]:
         yield {"failed": type(failure.value).__name__}
-
-
-class DomainSpider(Spider):
-    """Links that lead away, and one that robots.txt forbids."""
-
-    name = "domain"
-    allowed_domains: ClassVar = ["127.0.0.1"]
-    start_urls: ClassVar = [f"{SITE}/mixed.html"]
-
-    def parse(self, response: TextResponse) -> Iterator[Any]:
-        yield title(response)
-        for link in response.css("a::attr(href)").getall():
-            yield response.follow(link, callback=self.parse_last)
-            yield Request(f"{SITE}{link}?away".replace("127.0.0.1", "localhost"), callback=self.parse_last)
-
-    def parse_last(self, response: TextResponse) -> Iterator[Any]:
-        yield title(response)

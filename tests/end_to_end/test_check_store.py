@@ -35,14 +35,19 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         stored(stage, "00").unlink()
         stored(stage, "01").write_bytes(stored(stage, "01").read_bytes()[:-1])
         stored(stage, "02").write_bytes(bytes(stored(stage, "02").stat().st_size))
-        too_many = image_file(stage, sha1(UNNAMED).hexdigest())
-        too_many.parent.mkdir(exist_ok=True)
-        too_many.write_bytes(UNNAMED)
+        put_too_many(stage)
         yield stage
 
 
 def image_file(stage: Stage, name: str) -> Path:
     return stage.project.data / "tiles" / name[:2] / f"{name}.png"
+
+
+def put_too_many(stage: Stage) -> Path:
+    too_many = image_file(stage, sha1(UNNAMED).hexdigest())
+    too_many.parent.mkdir(exist_ok=True)
+    too_many.write_bytes(UNNAMED)
+    return too_many
 
 
 def stored(stage: Stage, path: str) -> Path:
@@ -95,28 +100,14 @@ def test_a_damaged_image_is_fetched_anew_where_the_site_still_has_it(tmp_path: P
         assert versions(stage.project, "00")[0][2] is not None
 
 
-def test_what_no_version_names_is_removed_once_it_is_older_than_a_day(tmp_path: Path) -> None:
+def test_what_no_version_names_is_removed_once_it_is_older_than_a_day_and_no_map_is_harvested(
+    tmp_path: Path,
+) -> None:
     with staged(tmp_path) as stage:
         visit(stage.project, FIRST_DAY)
-        too_many = image_file(stage, sha1(UNNAMED).hexdigest())
-        too_many.parent.mkdir(exist_ok=True)
-        too_many.write_bytes(UNNAMED)
+        too_many = put_too_many(stage)
         before = stage.project.stored()
         assert "0 images older than a day" in stage.project.scrapy("check-store", "--clean").stdout
-        assert stage.project.stored() == before
-        os.utime(too_many, (0, 0))
-        cleaned = stage.project.scrapy("check-store", "--clean").stdout
-        assert "1 image older than a day that no version names: removed" in cleaned
-        assert cleaned.count("no version names") == 1
-        assert before.keys() - stage.project.stored().keys() == {f"{too_many.name[:2]}/{too_many.name}"}
-
-
-def test_nothing_is_removed_during_a_harvest(tmp_path: Path) -> None:
-    with staged(tmp_path) as stage:
-        visit(stage.project, FIRST_DAY)
-        too_many = image_file(stage, sha1(UNNAMED).hexdigest())
-        too_many.parent.mkdir(exist_ok=True)
-        too_many.write_bytes(UNNAMED)
         os.utime(too_many, (0, 0))
         with stage.project.running("harvest", "small", "-a", "stay=1", "-s", "PROGRESS_INTERVAL=0.1") as work:
             next(iter(work.stderr))
@@ -124,7 +115,11 @@ def test_nothing_is_removed_during_a_harvest(tmp_path: Path) -> None:
         assert done.returncode == 2
         assert "map 'small' is being harvested" in done.stderr
         assert "none was removed" in done.stderr
-        assert too_many.exists()
+        assert stage.project.stored() == before
+        cleaned = stage.project.scrapy("check-store", "--clean").stdout
+        assert "1 image older than a day that no version names: removed" in cleaned
+        assert cleaned.count("no version names") == 1
+        assert before.keys() - stage.project.stored().keys() == {f"{too_many.name[:2]}/{too_many.name}"}
 
 
 def test_only_all_maps_together_are_cleaned(stage: Stage) -> None:

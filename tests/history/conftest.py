@@ -24,10 +24,7 @@ def url(file: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def history(request: pytest.FixtureRequest) -> History:
-    """An empty one of each kind of database, one after the other.
-
-    Modules about what only a file can be, or where the kind makes no difference, have a fixture of their own.
-    """
+    """An empty one of each kind of database, one after the other."""
     history: History = request.getfixturevalue(f"emptied_{request.param}")
     return history
 
@@ -76,16 +73,9 @@ def emptied_sqlite(shared_file: History) -> Iterator[History]:
     empty(shared_file)
 
 
-@pytest.fixture
-def sqlite_history(file: Path, url: str) -> Iterator[History]:
-    put_empty_history(file)
-    with History.open(url) as opened:
-        yield opened
-
-
 @pytest.fixture(scope="session")
-def shared_history(shared_database: str) -> Iterator[History]:
-    with History.open(shared_database) as opened:
+def shared_history(postgresql: PostgresqlServer) -> Iterator[History]:
+    with postgresql.database() as name, History.open(postgresql.url(name)) as opened:
         yield opened
 
 
@@ -93,18 +83,3 @@ def shared_history(shared_database: str) -> Iterator[History]:
 def emptied_postgresql(shared_history: History) -> Iterator[History]:
     yield shared_history
     empty(shared_history)
-
-
-@pytest.fixture(scope="session")
-def shared_database(postgresql: PostgresqlServer) -> Iterator[str]:
-    """The address of an empty history, which every test leaves behind empty."""
-    with postgresql.database() as name:
-        History.open(postgresql.url(name)).close()
-        yield postgresql.url(name)
-
-
-@pytest.fixture
-def database(postgresql: PostgresqlServer) -> Iterator[str]:
-    """The name of a new database without tables."""
-    with postgresql.database() as name:
-        yield name

@@ -111,17 +111,17 @@ def harvested_day(
 
 def rows_of(history: History) -> dict[str, list[Any]]:
     """All that the history says, without ids, and with days in place of harvests."""
+    recorded = select(
+        layers.c.name,
+        *(c for c in versions.c if c.name not in {"id", "layer", "harvest"}),
+        harvests.c.day.label("recorded"),
+    ).join_from(versions, layers, layers.c.id == versions.c.layer)
+    latest = select(layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, versions.c.day)
     queries = {
-        "versions": select(
-            layers.c.name,
-            *(c for c in versions.c if c.name not in {"id", "layer", "harvest"}),
-            harvests.c.day.label("recorded"),
-        )
-        .join_from(versions, layers, layers.c.id == versions.c.layer)
-        .join(harvests, harvests.c.id == versions.c.harvest),
-        "tiles": select(layers.c.name, tiles.c.zoom, tiles.c.x, tiles.c.y, versions.c.day)
-        .join_from(tiles, layers, layers.c.id == tiles.c.layer)
-        .join(versions, versions.c.id == tiles.c.version),
+        "versions": recorded.join(harvests, harvests.c.id == versions.c.harvest),
+        "tiles": latest.join_from(tiles, layers, layers.c.id == tiles.c.layer).join(
+            versions, versions.c.id == tiles.c.version
+        ),
         "changes": select(layers.c.name, *(c for c in changes.c if c.name != "layer")).join_from(
             changes, layers, layers.c.id == changes.c.layer
         ),
@@ -140,50 +140,36 @@ def harvest_in_order(history: History, days: Mapping[date, State]) -> dict[str, 
     return rows_of(history)
 
 
-SEEDS = range(2)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_whole_days_in_any_order_give_what_harvests_in_their_order_give(history: History, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("late", [4, 7])
+def test_days_that_are_imported_in_any_order_give_what_harvests_in_their_order_give(
+    history: History, seed: int, late: int
+) -> None:
+    """All of them, or those between others that were harvested."""
     days = random_days(seed)
     expected = harvest_in_order(history, days)
     empty(history)
-    for day in Random(seed).sample(sorted(days), len(days)):
+    imported = Random(seed).sample(sorted(days), late)
+    harvest_in_order(history, {day: state for day, state in days.items() if day not in imported})
+    for day in imported:
         record_day(history, whole_day(day, days[day]))
     assert rows_of(history) == expected
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_days_between_harvests_give_what_harvests_of_all_would(history: History, seed: int) -> None:
-    days = random_days(seed)
-    expected = harvest_in_order(history, days)
-    empty(history)
-    late = Random(seed).sample(sorted(days), 4)
-    harvest_in_order(history, {day: state for day, state in days.items() if day not in late})
-    for day in late:
-        record_day(history, whole_day(day, days[day]))
-    assert rows_of(history) == expected
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", range(2))
 def test_a_day_that_is_recorded_again_takes_the_place_of_what_its_source_had(
     history: History, seed: int
 ) -> None:
-    days = random_days(seed)
+    days, others = random_days(seed), random_days(seed + 1000)
     expected = harvest_in_order(history, days)
     empty(history)
-    others = random_days(seed + 1000)
-    for day in days:
-        record_day(history, whole_day(day, others[day], state="first"))
-    for day in Random(seed).sample(sorted(days), len(days)):
-        record_day(history, whole_day(day, days[day], state="second"))
+    for state, states in (("first", others), ("second", days), ("second", days)):
+        for day in Random(seed).sample(sorted(days), len(days)):
+            record_day(history, whole_day(day, states[day], state=state))
     found = rows_of(history)
     assert found["versions"] == expected["versions"]
     assert found["changes"] == expected["changes"]
     assert imported_days(history, "world", "folder") == dict.fromkeys(days, "second")
-    for day in days:
-        record_day(history, whole_day(day, days[day], state="second"))
-    assert rows_of(history) == found
 
 
 def only(history: History, day: date, *named: ImportedTile, **more: Any) -> DayRecord:
@@ -211,10 +197,14 @@ BEFORE = DAY - timedelta(days=10)
 BETWEEN = DAY + timedelta(days=1)
 
 
-def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(history: History) -> None:
+def harvested(history: History, body: bytes = b"castle", etag: str = '"new"') -> None:
     harvest = began(history)
-    record(harvest, [found("add", A, b"castle", '"new"')])
+    record(harvest, [found("add", A, body, etag)])
     ended(harvest)
+
+
+def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(history: History) -> None:
+    harvested(history)
     assert only(history, BEFORE, of(A, b"castle", '"old"')).counts == {Outcome.ADDED: 1}
     assert told(history, A) == [(BEFORE, sha(b"castle"), '"new"')]
     # It is what the harvest has found.
@@ -222,12 +212,9 @@ def test_a_version_moves_back_to_the_day_on_which_its_bytes_were_there_already(h
 
 
 def test_what_a_later_harvest_has_not_found_is_gone_on_its_day(history: History) -> None:
-    harvest = began(history)
-    record(harvest, [found("add", A)])
-    ended(harvest)
+    harvested(history)
     only(history, BEFORE, of(B, b"hut"))
     assert [one[:2] for one in told(history, B)] == [(BEFORE, sha(b"hut")), (DAY, None)]
-    assert harvest_summaries(history, "world")[1].counts == {Outcome.ADDED: 1}
 
 
 @pytest.mark.parametrize(("walk", "kept"), [("full", "a zone"), ("share", "everything")])
@@ -243,9 +230,7 @@ def test_a_later_harvest_that_did_not_ask_for_every_tile_says_nothing_of_what_it
 
 
 def test_what_a_harvest_found_on_the_same_day_stays(history: History) -> None:
-    harvest = began(history)
-    record(harvest, [found("add", A, b"castle")])
-    ended(harvest)
+    harvested(history)
     assert only(history, DAY, of(A, b"ruin"), of(B, b"hut")) == DayRecord({}, 2)
     assert [one[1] for one in told(history, A)] == [sha(b"castle")]
     assert told(history, B) == []

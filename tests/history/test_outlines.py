@@ -1,28 +1,15 @@
-from collections.abc import Iterator
 from datetime import date, timedelta
-from random import Random
 
 import pytest
 
 from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, record
-from tests.history.random_world import LAYERS, MAP, ZOOMS, Opening, World, any_area, any_day, random_world
 from tileharvest.history.database import History
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
-from tileharvest.history.recorded_versions import shown, story
-from tileharvest.tiles.grid import TileRange
+from tileharvest.history.recorded_versions import story
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
-
-AREA = TileRange(0, -7, 7, -7, 7)
-
-
-@pytest.fixture(scope="module", params=[("sqlite", 1), ("sqlite", 2), ("postgresql", 3)])
-def world(request: pytest.FixtureRequest, opening: Opening) -> Iterator[World]:
-    database, seed = request.param
-    with opening(database) as history:
-        yield random_world(history, seed)
 
 
 def described(history: History, day: date, *layers: Layer, segment: str | None = None) -> None:
@@ -127,24 +114,3 @@ def test_a_description_that_says_the_same_is_left_out(history: History) -> None:
     for day, depth in zip(days, (3, 3, 4, 4, 3, 3), strict=True):
         described(history, day, Layer("day", Pyramid(depth), "png", rendered=day.toordinal()))
     assert descriptions(history) == [(days[0], 3), (days[2], 4), (days[4], 3)]
-
-
-def test_an_outline_has_each_zoom_with_the_day_of_its_first_version(world: World) -> None:
-    for layer in map_outline(world.history, MAP).layers:
-        firsts = {
-            zoom: min(min(versions) for versions in world.of(layer.name, zoom).values()) for zoom in ZOOMS
-        }
-        assert layer.zooms == firsts
-        assert list(layer.zooms) == sorted(firsts, reverse=True)
-
-
-def test_a_tile_is_shown_as_its_last_version_of_the_day_or_before(world: World) -> None:
-    random = Random(8)
-    for _ in range(60):
-        layer, area, day = random.choice(LAYERS), any_area(random, random.choice(ZOOMS)), any_day(random)
-        expected = {}
-        for tile, versions in world.of(layer, area.zoom).items():
-            last = max((of for of in versions if of <= day), default=None)
-            if tile in area and last is not None:
-                expected[tile] = versions[last]
-        assert shown(world.history, world.ids[layer], area, day) == expected

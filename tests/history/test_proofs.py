@@ -22,7 +22,6 @@ from tests.history.making import (
     found,
     record,
     seen,
-    skipping,
 )
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.database import History
@@ -31,7 +30,6 @@ from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.history.trust import last_full, proofs
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex, StoredIndex
@@ -93,31 +91,12 @@ def test_with_a_full_harvest_comes_what_all_since_have_kept(history: History, ke
         harvest.note_walk("pruned" if number else "full", "why", one)
         ended(harvest)
     # It has asked for nothing yet.
-    began(history, THIRD)
-    assert last_full(history, "world") == {"world": (DAY, set(kept))}
-
-
-def test_a_harvest_that_has_kept_now_this_and_now_that_counts_for_neither(
-    history: History, first: HarvestRecord
-) -> None:
-    for kept in ("all", "zone"):
-        first.note_walk("full", "why", kept)
-    ended(first)
-    assert last_full(history, "world") == {"world": (DAY, {"several"})}
-
-
-def test_what_the_map_keeps_no_more_is_not_counted_as_skipped(
-    history: History, second: HarvestRecord
-) -> None:
-    """The last full walk, which has asked for all that is kept, has not asked for it."""
-    second.note_walk("full", "zooms were changed")
-    record(second, [seen("ign", D, NEW), seen("ign", A)])
-    ended(second)
     third = began(history, THIRD)
-    record(third, [skipping(D)])
-    assert third.counts() == {Outcome.IGNORED: 1, Outcome.SKIPPED: 1}
-    ended(third)
-    assert harvest_summaries(history, "world")[-1].counts[Outcome.SKIPPED] == 1
+    assert last_full(history, "world") == {"world": (DAY, set(kept))}
+    # What keeps now this and now that counts for neither.
+    third.note_walk("pruned", "why", "zone")
+    third.note_walk("pruned", "why", "all")
+    assert last_full(history, "world") == {"world": (DAY, {*kept, "several"})}
 
 
 def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRecord) -> None:

@@ -27,20 +27,12 @@ def history(history: History) -> History:
     return history
 
 
-def test_each_day_has_the_files_that_were_read_on_it(history: History) -> None:
-    keep_site_files(history, "world", FIRST, {"a": ONE, "b": ONE})
-    keep_site_files(history, "world", SECOND, {"a": OTHER})
-    keep_site_files(history, "world", THIRD, {"a": OTHER, "b": ONE})
-    days = [site_files_of(history, "world", day) for day in (FIRST, SECOND, THIRD)]
-    assert days == [{"a": ONE, "b": ONE}, {"a": OTHER}, {"a": OTHER, "b": ONE}]
-    assert site_files_of(history, "world", date(2021, 1, 31)) == {}
-    assert site_files_of(history, "other", THIRD) == {}
-    assert first_day_of_files(history, "world", date(2021, 1, 31)) == FIRST
-
-
 def test_large_files_are_not_kept(history: History) -> None:
     keep_site_files(history, "world", FIRST, {"a": SiteFile(Validator(), b" " * (MOST_BYTES + 1)), "b": ONE})
     assert site_files_of(history, "world", FIRST) == {"b": ONE}
+    before = date(2021, 1, 31)
+    assert site_files_of(history, "world", before) == site_files_of(history, "other", THIRD) == {}
+    assert first_day_of_files(history, "world", before) == FIRST
 
 
 def test_days_may_come_in_any_order_and_twice(history: History) -> None:

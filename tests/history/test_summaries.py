@@ -156,75 +156,37 @@ def test_what_is_expected_is_what_the_first_process_says_that_knows_any_tile(his
     assert began(history, LATER).expect(5) == 5
 
 
-MORNING, EVENING, ELSEWHERE = (
-    Cost(3, 500, 40, 6_000, 1.5),
-    Cost(2, 3_000_000_000, 1, 0, 0.25),
-    Cost(100, 9, 9, 9, 9),
-)
-
-
 def test_what_a_map_has_spent_on_a_day_is_the_sum_over_its_harvests(history: History) -> None:
-    first = began(history, segment="morning")
-    record(first, [found("add")], MORNING)
+    first, elsewhere = began(history, segment="morning"), Cost(100, 9, 9, 9, 9)
+    record(first, [found("add")], Cost(3, 500, 40, 6_000, 1.5))
     ended(first)
-    began(history, segment="evening").add_cost(EVENING)
-    began(history, name="nether").add_cost(ELSEWHERE)
-    began(history, LATER).add_cost(ELSEWHERE)
+    began(history, segment="evening").add_cost(Cost(2, 3_000_000_000, 1, 0, 0.25))
+    began(history, name="nether").add_cost(elsewhere)
+    began(history, LATER).add_cost(elsewhere)
     assert spent(history, "world", DAY) == Cost(5, 3_000_000_500, 41, 6_000, 1.75)
 
 
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def cost_meter(clock: Clock) -> CostMeter:
-    return CostMeter(clock=clock)
-
-
-def test_a_pause_is_not_counted_however_often_it_begins(cost_meter: CostMeter, clock: Clock) -> None:
-    cost_meter.start()
-    for step in (cost_meter.pause, cost_meter.pause, cost_meter.resume, cost_meter.resume):
-        clock.now += 1
+def test_each_part_of_a_cost_is_handed_on_once_and_no_pause_is_counted() -> None:
+    now = [100.0]
+    meter = CostMeter(clock=lambda: now[0])
+    # What is paused before the start begins with the end of the pause.
+    for step, seconds in (
+        (meter.pause, 0),
+        (meter.start, 5),
+        (meter.resume, 2),
+        (meter.pause, 10),
+        (meter.pause, 10),
+        (meter.resume, 1),
+        (meter.resume, 1),
+    ):
         step()
-    clock.now += 10
-    # Before the first pause, from the first end of it on, and since.
-    assert cost_meter.worked == 1 + 1 + 10
-
-
-def test_what_is_paused_before_the_start_begins_with_the_end_of_the_pause(
-    cost_meter: CostMeter, clock: Clock
-) -> None:
-    cost_meter.pause()
-    cost_meter.start()
-    clock.now += 5
-    assert cost_meter.worked == 0
-    cost_meter.resume()
-    clock.now += 2
-    assert cost_meter.worked == 2
-
-
-def test_each_part_of_a_cost_is_handed_on_once(cost_meter: CostMeter, clock: Clock) -> None:
-    cost_meter.start()
-    cost_meter.requests, cost_meter.received_bytes, cost_meter.stored_bytes, cost_meter.spared_bytes = (
-        1,
-        20,
-        300,
-        4000,
-    )
-    clock.now += 5
-    assert cost_meter.take() == Cost(1, 20, 300, 4000, 5.0)
-    assert cost_meter.take() == NO_COST
-    cost_meter.requests += 2
-    cost_meter.seconds += 0.5
-    clock.now += 1
-    assert cost_meter.take() == Cost(2, 0, 0, 0, 1.5)
-    assert cost_meter.total == Cost(3, 20, 300, 4000, 6.5)
+        now[0] += seconds
+    assert meter.worked == 2 + 1 + 1
+    meter.requests, meter.received_bytes, meter.stored_bytes, meter.spared_bytes = 1, 20, 300, 4000
+    assert meter.take() == Cost(1, 20, 300, 4000, 4.0)
+    assert meter.take() == NO_COST
+    meter.requests += 2
+    meter.seconds += 0.5
+    now[0] += 1
+    assert meter.take() == Cost(2, 0, 0, 0, 1.5)
+    assert meter.total == Cost(3, 20, 300, 4000, 5.5)

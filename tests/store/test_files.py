@@ -25,16 +25,6 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "data" / "images"
 
 
-def leftover(root: Path, age: float) -> Path:
-    """Returns an unfinished file as a writer leaves it that was killed before the rename."""
-    file = FileStore(root).path(IMAGE)
-    file.parent.mkdir(parents=True)
-    temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
-    temporary.write_bytes(BODY[:3])
-    os.utime(temporary, (time.time() - age, time.time() - age))
-    return temporary
-
-
 def test_an_image_is_named_by_its_sha1(root: Path) -> None:
     FileStore(root).put({IMAGE: BODY})
     assert [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()] == [
@@ -64,7 +54,11 @@ def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> N
 def test_a_clean_up_deletes_the_file_of_a_writer_killed_long_ago(
     root: Path, age: float, *, is_kept: bool
 ) -> None:
-    temporary = leftover(root, age)
+    file = FileStore(root).path(IMAGE)
+    file.parent.mkdir(parents=True)
+    temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
+    temporary.write_bytes(BODY[:3])
+    os.utime(temporary, (time.time() - age, time.time() - age))
     FileStore(root).remove([])
     assert temporary.exists() is is_kept
 

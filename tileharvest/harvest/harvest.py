@@ -24,7 +24,7 @@ from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import keep_site_files
-from tileharvest.history.summaries import is_unfinished, pasts, progress_of
+from tileharvest.history.summaries import pasts, progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
@@ -152,7 +152,7 @@ class Harvest:
 
     async def is_any_unfinished(self) -> bool:
         """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
-        return await self._looked_up(lambda history: is_unfinished(history, self.description.name), False)
+        return await self.progress() is not None
 
     async def progress(self) -> HarvestSummary | None:
         """Returns how far the map's unfinished harvest is, by all processes, or None if there is none. Reads

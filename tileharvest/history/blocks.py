@@ -261,7 +261,9 @@ def record(
     its = its_block(layer, block)
     row = connection.execute(_ROW, its).mappings().first()
     remembered, told = remember(connection, harvest, its, found)
-    counted = found.outcomes if found.is_kept else _only_failed(found.outcomes)
+    counted: Mapping[Outcome, int] = found.outcomes
+    if not found.is_kept:
+        counted = {Outcome.FAILED: counted.get(Outcome.FAILED, 0)}
     new = _begun(row, harvest)
     won = _join(new, counted)
     new["skips"] = new["skips"] & ~told | found.skips & remembered
@@ -269,7 +271,7 @@ def record(
     failed = won.pop(Outcome.FAILED, 0)
     recovered = new["failing"] & _all_of(won.values())
     new["failing"] = new["failing"] & ~recovered | failed
-    connection.execute(_WRITE, {**{name: its[f"its_{name}"] for name in BLOCK}, **new})
+    connection.execute(_WRITE, {**new, **{name: its[f"its_{name}"] for name in BLOCK}})
 
     def row_of(bit: int) -> Row:
         tile = block.tile(bit)
@@ -335,19 +337,13 @@ def write_present(connection: Connection, layer: int, block: Block) -> None:
         connection.execute(_WRITE, new | {name: row[f"its_{name}"] for name in BLOCK})
 
 
-def _only_failed(outcomes: Mapping[Outcome, int]) -> dict[Outcome, int]:
-    failed = outcomes.get(Outcome.FAILED, 0)
-    return {Outcome.FAILED: failed} if failed else {}
-
-
 def _begun(row: Mapping[Any, Any] | None, harvest: int) -> dict[str, Any]:
     """Returns the columns of a block's row as they are when this harvest has begun to record in it."""
-    if row is not None and row["harvest"] == harvest:
-        return {name: row[name] for name in row if name not in BLOCK}
-    begun: dict[str, Any] = {"harvest": harvest, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
-    kept = dict.fromkeys(("present", "reached", "failing"), 0) if row is None else row
-    reached = kept["reached"] | (0 if row is None else results_of(row))
-    return {**begun, "present": kept["present"], "reached": reached, "failing": kept["failing"]}
+    begun = dict(row or dict.fromkeys(blocks.c.keys(), 0))
+    if begun["harvest"] != harvest:
+        begun["reached"] |= results_of(begun)
+        begun |= {"harvest": harvest, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
+    return begun
 
 
 def results_of(row: Mapping[Any, Any]) -> int:

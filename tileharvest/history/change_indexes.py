@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, exists, or_, select, update
 
-from tileharvest.history.results import changed_by
+from tileharvest.history.results import found_by
 from tileharvest.history.schema import (
     change_indexes,
     failures,
@@ -146,7 +146,8 @@ def _verdict(connection: Connection, harvest: int, day: date, row: Any) -> dict[
     else:
         changed = ChangeIndex.read(row.read_state).changed_since(ChangeIndex.read(row.state))
         named = None if changed is None else ChangedGround(changed, pyramid)
-    found = list(changed_by(connection, harvest, row.layer))
+    results = found_by(connection, harvest, row.layer)
+    found = [cell for one in results for cell in one.cells(one.changed | one.of(Outcome.GONE))]
     unnamed = [] if named is None else [cell for cell in found if cell not in named]
     if unnamed:
         zoom, x, y = unnamed[0]

@@ -35,13 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import Row, Select
 
     from tileharvest.history.database import History
     from tileharvest.history.outlines import LayerOutline
     from tileharvest.tiles.events import Changed
 
-_IN_ZOOM: Final = (changes.c.layer == bindparam("in_layer"), changes.c.zoom == bindparam("in_zoom"))
 _CHANGED_DAYS: Final = select(versions.c.day, func.count()).group_by(versions.c.day).order_by(versions.c.day)
 # An expression and no column: grouped by the column, SQLite would go through all blocks of the zoom by days.
 _DAY: Final = func.coalesce(changes.c.day, null())
@@ -59,18 +58,6 @@ _HEAT: Final = select(
     )
     .scalar_subquery(),
 ).where(tiles.c.version.is_not(None))
-_SUM: Final = func.sum(changes.c.tiles)
-_CHANGED_BLOCKS: Final = (
-    # Sums and no columns: with columns, SQLite would go through all blocks of the zoom in their order.
-    select(changes.c.x + 0, changes.c.y + 0, _SUM)
-    .where(*_IN_ZOOM, changes.c.day > bindparam("after"), changes.c.day <= bindparam("until"))
-    .group_by(text("1"), text("2"))
-    .order_by(_SUM.desc(), text("1"), text("2"))
-    .limit(bindparam("most"))
-)
-_BLOCK_PLACES: Final = (
-    select(changes.c.x, changes.c.y).where(*_IN_ZOOM).distinct().order_by(changes.c.x, changes.c.y)
-)
 
 
 def deepest_changes(history: History, layer: LayerOutline, area: TileRange) -> dict[date, int]:
@@ -151,11 +138,7 @@ def heat(history: History, layer: int, area: TileRange, after: date, until: date
     Reads one place of an index for each tile that exists, and from there only the counted versions.
     """
     with history.reading() as connection:
-        return _heat(connection, layer, area, after, until)
-
-
-def _heat(connection: Connection, layer: int, area: TileRange, after: date, until: date) -> dict[Tile, int]:
-    rows = rows_in(connection, tiles, _HEAT, layer, area, after=after, until=until)
+        rows = rows_in(connection, tiles, _HEAT, layer, area, after=after, until=until)
     return {Tile(area.zoom, x, y): count for x, y, count in rows if count}
 
 
@@ -168,12 +151,21 @@ def changed_blocks(
     days; and the number of all changes of the block, in which a tile counts on each day on which it changed.
     Reads a row for each block and day on which it changed then, and the heat of `limit` blocks.
     """
-    query = {"in_layer": layer, "in_zoom": zoom, "after": after, "until": until, "most": limit}
+    number = func.sum(changes.c.tiles)
+    query = (
+        # Sums and no columns: with columns, SQLite would go through all blocks of the zoom in their order.
+        select(changes.c.x + 0, changes.c.y + 0, number)
+        .where(changes.c.layer == layer, changes.c.zoom == zoom)
+        .where(changes.c.day > after, changes.c.day <= until)
+        .group_by(text("1"), text("2"))
+        .order_by(number.desc(), text("1"), text("2"))
+        .limit(limit)
+    )
     found = []
     with history.reading() as connection:
-        for x, y, count in connection.execute(_CHANGED_BLOCKS, query).all():
+        for x, y, count in connection.execute(query).all():
             block = TileRange.of(Tile(zoom - BLOCK_LEVELS, x, y)).at_zoom(zoom)
-            days = _heat(connection, layer, block, after, until)
+            days = heat(history, layer, block, after, until)
             hottest = min(days, key=lambda tile: (-days[tile], tile))
             found.append((hottest, days[hottest], int(count)))
     return found
@@ -182,9 +174,10 @@ def changed_blocks(
 def block_places(history: History, layer: int, zoom: int) -> list[tuple[int, int]]:
     """Returns x and y of the blocks of this zoom in which there ever was a tile, column by column from the
     left. Reads all changes of the zoom."""
+    place = changes.c.x, changes.c.y
+    query = select(*place).where(changes.c.layer == layer, changes.c.zoom == zoom).distinct()
     with history.reading() as connection:
-        rows = connection.execute(_BLOCK_PLACES, {"in_layer": layer, "in_zoom": zoom})
-        return [(x, y) for x, y in rows]
+        return [(x, y) for x, y in connection.execute(query.order_by(*place))]
 
 
 def last_changes(history: History, layer: int, zoom: int, area: TileRange, day: date) -> dict[Tile, date]:
@@ -233,20 +226,6 @@ class Certainty:
     which it began."""
 
 
-_HARVESTS: Final = (
-    select(
-        harvests.c.day,
-        harvests.c.segment,
-        harvests.c.started,
-        harvests.c.ended,
-        harvests.c.reason,
-        harvests.c.kept,
-    )
-    .join_from(harvest_layers, harvests, harvests.c.id == harvest_layers.c.harvest)
-    .join(layers, layers.c.map == harvests.c.map)
-    .where(layers.c.id == bindparam("in_layer"), harvest_layers.c.layer == layers.c.id)
-    .order_by(harvests.c.day, harvests.c.id)
-)
 _IN_DAYS: Final = and_(
     changes.c.layer == bindparam("in_layer"),
     changes.c.zoom == bindparam("in_zoom"),
@@ -310,8 +289,16 @@ _CHANGED: Final = _changed_tiles()
 
 def certainty(history: History, layer: int) -> Certainty:
     """Returns how far the layer's days are certain. Reads a row for each of its harvests."""
+    columns = ("day", "segment", "started", "ended", "reason", "kept")
+    query = (
+        select(*(harvests.c[name] for name in columns))
+        .join_from(layers, harvests, harvests.c.map == layers.c.map)
+        .join(harvest_layers, harvest_layers.c.harvest == harvests.c.id)
+        .where(layers.c.id == layer, harvest_layers.c.layer == layer)
+        .order_by(harvests.c.day, harvests.c.id)
+    )
     with history.reading() as connection:
-        rows = connection.execute(_HARVESTS, {"in_layer": layer}).all()
+        rows = connection.execute(query).all()
     first_asked: set[date] = set()
     unsettled: set[date] = set()
     ended: dict[date, datetime] = {}

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import URL, Connection, Engine
 
+_log = logging.getLogger(__name__)
+_Result = TypeVar("_Result")
+_Item = TypeVar("_Item")
+
 
 class PassingError(HistoryError):
     """An error that may be over soon, such as that of a server which is restarted. The call may be repeated.
@@ -50,11 +54,6 @@ def as_history_errors(place: str) -> Iterator[None]:
         raise HistoryError(_NOT_WRITABLE.format(place=place, said=error.strerror or error)) from error
 
 
-def damage_error(found: str, place: str) -> HistoryError:
-    """Returns the error that says what is damaged in a history."""
-    return HistoryError(_UNREADABLE.format(place=place, said=" ".join(found.split())))
-
-
 def history_error(error: Exception, place: str) -> HistoryError:
     """Returns the HistoryError for an error of SQLAlchemy or SQLite.
 
@@ -74,7 +73,7 @@ def history_error(error: Exception, place: str) -> HistoryError:
     return kind(line.format(place=place, said=said))
 
 
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     "the history {place} is damaged or no history ({said}); it was not changed: restore it from a backup, or"
     " move it away to start a new history; the images in the store are unharmed"
 )
@@ -104,10 +103,10 @@ _BY_CODE: Final = {
     sqlite3.SQLITE_BUSY: _LOCKED,
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: _NOT_WRITABLE,
-    sqlite3.SQLITE_CORRUPT: _UNREADABLE,
+    sqlite3.SQLITE_CORRUPT: UNREADABLE,
     sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_CANTOPEN: _NOT_WRITABLE,
-    sqlite3.SQLITE_NOTADB: _UNREADABLE,
+    sqlite3.SQLITE_NOTADB: UNREADABLE,
 }
 # By SQLSTATE: https://www.postgresql.org/docs/current/errcodes-appendix.html
 _BY_STATE: Final = {
@@ -129,13 +128,9 @@ def _of_postgresql(error: DBAPIError, state: str | None) -> str:
     return _BY_STATE.get(state) or (_SERVER if error.connection_invalidated else _OTHER)
 
 
-_log = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
-_Item = TypeVar("_Item")
-
 LOCK_TIMEOUT: Final = 30.0
-"""Seconds to wait for another program's transaction. Our transactions take milliseconds. An upgrade or a
-backup of a large history may take some seconds on a slow disk."""
+"""Seconds to wait for another program's transaction. Our transactions take milliseconds. A backup of a large
+history may take some seconds on a slow disk."""
 
 PATIENCE: Final = 60.0
 """Seconds for which a call to a server is repeated. A restart of a server, or the change to a standby, takes

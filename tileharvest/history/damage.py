@@ -37,18 +37,6 @@ if TYPE_CHECKING:
 
 _MOST: Final = 20
 """The most lines of each of SQLite's own checks."""
-_OTHER: Final = versions.alias("other_versions")
-
-_MISDIRECTED: Final = (
-    select(func.count())
-    .select_from(tiles)
-    .join(versions, versions.c.id == tiles.c.version)
-    .where(
-        ~is_same_tile(versions, tiles)
-        | select(_OTHER.c.id).where(is_same_tile(_OTHER, versions), _OTHER.c.day > versions.c.day).exists()
-    )
-)
-_OF_DAY: Final = ("layer", "zoom", "day")
 
 
 def damage(connection: Connection) -> list[str]:
@@ -96,7 +84,13 @@ def _of_versions(connection: Connection) -> Iterator[str]:
     for row in connection.execute(select(*place, *VERSION), execution_options=IN_SLICES):
         Tile(*row[:3])
         version_of(*row[3:])
-    misdirected = connection.execute(_MISDIRECTED).scalar_one()
+    other = versions.alias("other")
+    is_later = select(other.c.id).where(is_same_tile(other, versions), other.c.day > versions.c.day)
+    misdirected = connection.execute(
+        select(func.count())
+        .join_from(tiles, versions, versions.c.id == tiles.c.version)
+        .where(~is_same_tile(versions, tiles) | is_later.exists())
+    ).scalar_one()
     if misdirected:
         yield f"{counted(misdirected, 'tile')} with a version that is not the latest one of the tile"
 
@@ -105,7 +99,7 @@ def _of_counts(connection: Connection) -> Iterator[str]:
     """Compares the counts of changes with the versions, from which they follow."""
     counts = []
     for table, number in ((versions, func.count()), (changes, func.sum(changes.c.tiles))):
-        key = [table.c[name] for name in _OF_DAY]
+        key = [table.c[name] for name in ("layer", "zoom", "day")]
         rows = connection.execute(select(*key, number).group_by(*key))
         counts.append({tuple(row[:-1]): int(row[-1]) for row in rows})
     if counts[0] != counts[1]:

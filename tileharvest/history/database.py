@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from sqlalchemy import insert, select
 
+from tileharvest.errors import HistoryError
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
+    UNREADABLE,
     as_history_errors,
     connect,
-    damage_error,
     file_of,
     is_history,
     make_tables,
@@ -203,7 +204,8 @@ class History:
             # errors. So the history is looked through, and if it is sound the error stays as it is.
             if not self.damage():
                 raise
-            raise damage_error(str(error), self.place) from error
+            said = " ".join(str(error).split())
+            raise HistoryError(UNREADABLE.format(place=self.place, said=said)) from error
 
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""

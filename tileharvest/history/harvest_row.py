@@ -201,8 +201,7 @@ def begin_harvest(
         _refuse_backwards(connection, map_name, map_id, new["day"])
         if row is not None:
             end_harvest(connection, row.id, new["started"], INTERRUPTED)
-        zero = dict.fromkeys(("requests", "received_bytes", "stored_bytes"), 0)
-        inserting = insert(harvests).values({"map": map_id, **new, **zero})
+        inserting = insert(harvests).values({"map": map_id, **new})
         row = connection.execute(inserting.returning(*harvests.c)).one()
     _part_with_changed_layers(connection, map_id, row, described)
     describe_layers(connection, map_id, row.id, described)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import date, datetime
 
-    from sqlalchemy import Connection, Row, Select
+    from sqlalchemy import Connection, Row
 
     from tileharvest.history.blocks import FoundBlock, KnownBlock
     from tileharvest.history.costs import Cost
@@ -97,10 +97,6 @@ class HarvestRecord:
         """Calls a function of this harvest in a transaction."""
         return self.history.read(lambda connection: function(connection, self.id, *arguments))
 
-    def _first(self, query: Select[Any]) -> Row[Any] | None:
-        """Returns the first row of a query."""
-        return self.history.read(lambda connection: connection.execute(query.limit(1)).first())
-
     def look_up_block(self, connection: Connection, block: Block) -> KnownBlock:
         """Returns what is known of the block's 64 places, whatever its mask. Its cost does not depend on the
         size of the history. Tiles that this harvest has found gone still have their old version."""
@@ -137,7 +133,7 @@ class HarvestRecord:
     def is_first(self) -> bool:
         """Returns whether no harvest of the map was ever finished. An imported day counts as a harvest."""
         finished = select(harvests.c.id).where(harvests.c.map == self._map, harvests.c.reason == FINISHED)
-        return self._first(finished) is None
+        return self.history.read(lambda connection: connection.execute(finished.limit(1)).first()) is None
 
     def expect(self, tiles: int) -> int:
         """Notes how many tiles were known when the harvest began. Returns the first number other than 0 that
@@ -219,14 +215,11 @@ class HarvestRecord:
         asked nor skipped, as those below a gone tile. If most have vanished, the map has moved."""
 
         def read(connection: Connection) -> tuple[int, int]:
-            gone = unasked = 0
+            unasked = 0
             for name, ranges in areas.items():
-                layer = self._layer_ids[name]
-                for one, mask in found_in(connection, self.id, layer, ranges):
-                    gone += (one.of(Outcome.GONE) & one.present & mask).bit_count()
-                for _, mask in unasked_in(connection, self.id, layer, ranges):
+                for _, mask in unasked_in(connection, self.id, self._layer_ids[name], ranges):
                     unasked += mask.bit_count()
-            return gone, unasked
+            return self._count(areas, lambda one: one.of(Outcome.GONE) & one.present), unasked
 
         return self.history.read(read)
 

@@ -39,7 +39,7 @@ from tileharvest.history.schema import (
     version_row,
     versions,
 )
-from tileharvest.history.site_files import write_site_files
+from tileharvest.history.site_files import keep_site_files
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -76,7 +76,7 @@ class ImportedTile(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedDay:
-    """One day of an archive. Raises ValueError if its parts do not belong together."""
+    """One day of an archive. Raises ValueError if it names a layer that it does not have."""
 
     map_name: str
     source: str
@@ -113,10 +113,6 @@ class ImportedDay:
 
     def __post_init__(self) -> None:
         names = {layer.name for layer in self.layers}
-        if not names or len(names) != len(self.layers):
-            raise ValueError("an imported day has at least one layer, and each once")
-        if self.imported.tzinfo is None:
-            raise ValueError(f"{self.imported} has no time zone")
         if not {one.layer for one in self.tiles} | set(self.areas or ()) <= names:
             raise ValueError("an imported day names a layer that it does not have")
 
@@ -197,7 +193,7 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
             counts, left_out = counts + found, left_out + left
         of_day = (harvests.c.map == map_id) & (harvests.c.day == day.day) & (harvests.c.id != harvest)
         if day.files is not None and connection.execute(select(harvests.c.id).where(of_day)).first() is None:
-            write_site_files(connection, day.map_name, day.day, day.files)
+            keep_site_files(history, day.map_name, day.day, day.files)
         return DayRecord({one: counts[one] for one in Outcome if counts[one]}, left_out)
 
     return history.write(write)
@@ -282,8 +278,6 @@ def _write_harvest(connection: Connection, map_id: int, day: ImportedDay) -> int
         "ended": day.imported,
         "renderer": day.renderer,
         "reason": FINISHED,
-        "requests": 0,
-        "received_bytes": 0,
         "stored_bytes": day.stored_bytes,
         "walk": IMPORTED_WALK if day.is_complete or day.areas is not None else CHANGES_WALK,
         "walk_reason": day.state,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
 
-    from sqlalchemy import Connection, Row, Select, Table
+    from sqlalchemy import Row, Select, Table
 
     from tileharvest.history.database import History
     from tileharvest.tiles.versions import Image, Version
@@ -117,12 +117,9 @@ def differences(
     A name is None if the tile was not there. Tiles that have changed and changed back are left out. Reads two
     versions for each tile that was ever asked there.
     """
-
-    def read(_: Connection) -> dict[Tile, tuple[str | None, str | None]]:
+    with history.reading():
         before, now = (shown(history, layer, area, day) for day in (after, until))
-        return {tile: (before.get(tile), name) for tile, name in now.items() if before.get(tile) != name}
-
-    return history.read(read)
+    return {tile: (before.get(tile), name) for tile, name in now.items() if before.get(tile) != name}
 
 
 def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | None:
@@ -201,7 +198,11 @@ def tile_versions(
         map_id = known_map_id(connection, map_name)
         query = query.where(layers.c.map == map_id)
         if layer is not None:
-            query = query.where(layers.c.id == _layer_id(connection, map_id, map_name, layer))
+            its_layers = select(layers.c.name).where(layers.c.map == map_id).order_by(layers.c.name)
+            names = connection.execute(its_layers).scalars().all()
+            if layer not in names:
+                raise HistoryError(f"map '{map_name}' has no layer '{layer}'; it has {in_words(names)}")
+            query = query.where(layers.c.name == layer)
         return [recorded_version(row) for row in connection.execute(query)]
 
 
@@ -242,11 +243,3 @@ def recorded_version(row: Iterable[Any]) -> RecordedVersion:
 
 def _image_name(sha1: str | None, extension: str | None) -> str | None:
     return None if sha1 is None else f"{sha1}.{extension}"
-
-
-def _layer_id(connection: Connection, map_id: int, map_name: str, name: str) -> int:
-    rows = connection.execute(select(layers.c.name, layers.c.id).where(layers.c.map == map_id))
-    ids: dict[str, int] = {row.name: row.id for row in rows}
-    if name not in ids:
-        raise HistoryError(f"map '{map_name}' has no layer '{name}'; it has {in_words(sorted(ids))}")
-    return ids[name]

@@ -58,12 +58,6 @@ class BlockResults:
         return self.of(Outcome.UPDATED) | self.of(Outcome.ADDED) | self.of(Outcome.REPLACED)
 
     @property
-    def skips(self) -> int:
-        """The unchanged tiles below which the harvest asked nothing."""
-        mask: int = self._row.skips
-        return mask if self._is_its else 0
-
-    @property
     def unasked(self) -> int:
         """The present tiles without a result in the harvest."""
         return self.present & ~self.asked
@@ -160,9 +154,3 @@ def earlier_blocks(
 def _first(number: int) -> int:
     """Returns the column of the block of a tile's column, or as far out as a database's integers reach."""
     return max(-LARGEST, min(number >> 3, LARGEST))
-
-
-def changed_by(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:
-    """Yields the tiles of which the harvest has found other bytes, or that they are gone."""
-    for one in found_by(connection, harvest, layer):
-        yield from one.cells(one.changed | one.of(Outcome.GONE))

@@ -34,7 +34,6 @@ from sqlalchemy import (
     and_,
     bindparam,
     func,
-    text,
     true,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
     from tileharvest.tiles.block import Block
 
-REVISION: Final = "0017"
+REVISION: Final = "0018"
 """The revision that this program reads and writes. Each change of the tables takes the next number."""
 
 
@@ -142,8 +141,9 @@ def _optional(kind: Any, *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=True) for name in names]
 
 
-def _mask(name: str) -> Column[int]:
-    return Column(name, Mask, nullable=False, default=0)
+def _counted(kind: Any, *names: str) -> list[Column[Any]]:
+    """Returns columns of numbers or masks that are 0 at first."""
+    return [Column(name, kind, nullable=False, default=0) for name in names]
 
 
 def is_block(table: FromClause) -> ColumnElement[bool]:
@@ -195,7 +195,7 @@ layers: Final = Table(
     Column("id", Integer, primary_key=True),
     _of("map"),
     Column("name", Text, nullable=False),
-    Column("factor", Integer, nullable=False, server_default=text("2")),
+    Column("factor", Integer, nullable=False),
     UniqueConstraint("map", "name"),
 )
 """`factor` is the number of tiles of the next deeper zoom along a tile's edge. If it changes, the zooms below
@@ -233,11 +233,9 @@ harvests: Final = Table(
     Column("ended", UtcDateTime, nullable=True),
     Column("renderer", Text, nullable=False),
     Column("reason", Text, nullable=True),
-    *_required(BigInteger, "requests", "received_bytes"),
-    Column("stored_bytes", BigInteger, nullable=False, server_default=text("0")),
-    Column("expected", Integer, nullable=False, server_default=text("0")),
-    Column("seconds", Float, nullable=False, server_default=text("0")),
-    Column("spared_bytes", BigInteger, nullable=False, server_default=text("0")),
+    *_counted(BigInteger, "requests", "received_bytes", "stored_bytes", "spared_bytes"),
+    *_counted(Integer, "expected"),
+    *_counted(Float, "seconds"),
     *_optional(Text, "stopped", "walk", "walk_reason", "kept"),
     CheckConstraint("(ended IS NULL) = (reason IS NULL)", name="end"),
 )
@@ -273,8 +271,8 @@ spending: Final = _table(
     "spending",
     _key_of("map"),
     Column("day", Date, primary_key=True),
-    *_required(BigInteger, "requests", "received_bytes", "stored_bytes", "spared_bytes"),
-    Column("seconds", Float, nullable=False),
+    *_counted(BigInteger, "requests", "received_bytes", "stored_bytes", "spared_bytes"),
+    *_counted(Float, "seconds"),
 )
 """The costs of all harvests of a map on a day, by the clock in the map's time zone. A harvest can take
 several days."""
@@ -361,11 +359,7 @@ blocks: Final = _table(
     "blocks",
     *_keyed_by(BLOCK),
     Column("harvest", Integer, ForeignKey("harvests.id"), nullable=True),
-    *map(_mask, MASKS.values()),
-    _mask("skips"),
-    _mask("present"),
-    _mask("reached"),
-    _mask("failing"),
+    *_counted(Mask, *MASKS.values(), "skips", "present", "reached", "failing"),
 )
 """What the last harvest that asked in the block has found there. `harvest` is null if none is known.
 
@@ -406,10 +400,7 @@ validators: Final = _table(
     "validators",
     *_keyed_by(BLOCK),
     _of("harvest"),
-    _mask("seen"),
-    _mask("there"),
-    _mask("missing"),
-    _mask("whole"),
+    *_counted(Mask, "seen", "there", "missing", "whole"),
     Column("packed", LargeBinary, nullable=False),
 )
 """The validators of a block's tiles for the walk, as the server last sent new ones. Tiles at zooms that are

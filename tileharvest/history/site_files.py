@@ -64,39 +64,40 @@ def first_day_of_files(history: History, map_name: str, after: date) -> date | N
 
 
 def keep_site_files(history: History, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
-    """Calls `write_site_files` in a transaction of its own."""
-    history.write(lambda connection: write_site_files(connection, map_name, day, files))
-
-
-def write_site_files(connection: Connection, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
     """Writes that the map's site had exactly these files on that day, of which there is at least one.
 
     The files of other days stay as they were. Files of more than `MOST_BYTES` are left out.
     """
-    map_id = own_map_id(connection, map_name)
-    its = site_files.c.map == map_id
-    later = select(func.min(harvests.c.day)).where(harvests.c.map == map_id, harvests.c.day > day)
-    following = connection.execute(later).scalar()
-    if following is not None:
-        until = select(func.max(site_files.c.day)).where(its, site_files.c.day <= following)
-        last = connection.execute(until).scalar()
-        if last != following:
-            # The next harvest has noted nothing, because its files were those of the day before.
-            before = connection.execute(select(site_files).where(its, site_files.c.day == last)).mappings()
-            if copies := [{**row, "day": following} for row in before]:
-                connection.execute(insert(site_files), copies)
-    rows = [
-        {
-            "map": map_id,
-            "url": url,
-            "day": day,
-            "etag": file.validator.etag,
-            "last_modified": file.validator.last_modified,
-            "body": zlib.compress(file.body),
-        }
-        for url, file in files.items()
-        if file.is_worth_keeping
-    ]
-    connection.execute(delete(site_files).where(its, site_files.c.day == day))
-    if rows:
-        connection.execute(insert(site_files), rows)
+
+    def write(connection: Connection) -> None:
+        map_id = own_map_id(connection, map_name)
+        its = site_files.c.map == map_id
+        later = select(func.min(harvests.c.day)).where(harvests.c.map == map_id, harvests.c.day > day)
+        following = connection.execute(later).scalar()
+        if following is not None:
+            until = select(func.max(site_files.c.day)).where(its, site_files.c.day <= following)
+            last = connection.execute(until).scalar()
+            if last != following:
+                # The next harvest has noted nothing, because its files were those of the day before.
+                before = connection.execute(
+                    select(site_files).where(its, site_files.c.day == last)
+                ).mappings()
+                if copies := [{**row, "day": following} for row in before]:
+                    connection.execute(insert(site_files), copies)
+        rows = [
+            {
+                "map": map_id,
+                "url": url,
+                "day": day,
+                "etag": file.validator.etag,
+                "last_modified": file.validator.last_modified,
+                "body": zlib.compress(file.body),
+            }
+            for url, file in files.items()
+            if file.is_worth_keeping
+        ]
+        connection.execute(delete(site_files).where(its, site_files.c.day == day))
+        if rows:
+            connection.execute(insert(site_files), rows)
+
+    history.write(write)

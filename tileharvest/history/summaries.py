@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HarvestSummary:
-    """One harvest of a map, by all its processes together. If it is unfinished, the numbers are those so
-    far."""
+    """One harvest of a map, by all its processes together. If it is unfinished, the numbers are those so far.
+    `schema.harvests` says what the columns mean from which most fields come."""
 
     id: int
     segment: str
@@ -52,11 +52,8 @@ class HarvestSummary:
     started: datetime
     """In UTC, as is `ended`."""
     ended: datetime | None
-    """The moment of its end, or None if it is unfinished."""
     reason: str | None
-    """Why it ended, such as `finished` or `interrupted`; None while the harvest is unfinished."""
     cost: Cost
-    """The cost of all processes."""
     depth: dict[str, int]
     """The depth by layer, as the site said."""
     renderer: str
@@ -66,14 +63,8 @@ class HarvestSummary:
     """The number of tiles that were known when it began. It will find about as many. 0 for a map's first
     harvest."""
     stopped: str | None = None
-    """Why the last run of an unfinished harvest ended. None if a run is under way or was killed."""
     walk: str | None = None
-    """How it walked: `full` or `pruned`; `repaired` if it began pruned and then asked for what it had
-    skipped; `pushed` if it asked only what a person had pushed; `git` if git named every tile;
-    `imported` for an imported day, and `changes` for one of which only the changes are known. None until
-    that is decided."""
     walk_reason: str | None = None
-    """Why it walked in this way. For an imported day it is the state of its source."""
 
     def as_plain(self) -> dict[str, Any]:
         """Returns the harvest for programs, as the API and commands print it. The names never change."""
@@ -162,13 +153,6 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
     """
     with history.reading() as connection:
         return next(iter(_summaries(connection, _of_map(map_name), harvests.c.ended.is_(None))), None)
-
-
-def is_unfinished(history: History, map_name: str) -> bool:
-    """Returns whether the map has an unfinished harvest, of whatever segment. Reads a row."""
-    query = select(harvests.c.id).where(_of_map(map_name), harvests.c.ended.is_(None))
-    with history.reading() as connection:
-        return connection.execute(query).first() is not None
 
 
 @dataclass(frozen=True, slots=True)

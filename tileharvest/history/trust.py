@@ -56,13 +56,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from tileharvest.history.blocks import FoundBlock
+    from tileharvest.history.database import History
     from tileharvest.history.schema import Row
     from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.walk.proof import DatedTile
 
     Spared = Callable[[BlockResults, int], int]
-
-    from tileharvest.history.database import History
-    from tileharvest.walk.proof import DatedTile
 
 Validators: TypeAlias = dict[int, tuple[str | None, str | None]]
 """By the bits of their tiles: ETag and Last-Modified, as the server wrote them."""

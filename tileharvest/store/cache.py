@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from contextlib import suppress
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -34,9 +33,9 @@ class DiskCache:
         """Creates and reads nothing. `most_bytes` of 0 keeps nothing."""
         self._folder = folder
         self._most = most_bytes
-        self._lock = threading.Lock()
         self._left = 0
-        """The bytes for which there is room, as far as this process knows. It counts before it first puts."""
+        """The bytes for which there is about room, as far as this process knows. It counts before it first
+        puts."""
 
     def get(self, key: str) -> bytes | None:
         """Returns the bytes that were put under this key, or None."""
@@ -73,10 +72,9 @@ class DiskCache:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
             return
-        with self._lock:
-            self._left -= size
-            if self._left < 0:
-                self._left = self._most - self._make_room()
+        self._left -= size
+        if self._left < 0:
+            self._left = self._most - self._make_room()
 
     def _file(self, key: str) -> Path:
         name = hashlib.sha256(key.encode()).hexdigest()

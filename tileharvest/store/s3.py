@@ -76,11 +76,6 @@ _SENTENCES: Final = (
     ),
     ("<Code>NoSuchBucket", "there is no such bucket", "create it or correct TILE_STORE"),
     (
-        "redirect without LOCATION|<Code>(AuthorizationHeaderMalformed|PermanentRedirect)",
-        "the bucket is in another region",
-        "set AWS_REGION",
-    ),
-    (
         "status code: 40[13]|<Code>(Expired|Invalid)Token",
         "the credentials are not accepted",
         "correct the AWS_... variables and this computer's clock, or allow them to read, write and list",
@@ -90,7 +85,7 @@ _SENTENCES: Final = (
         "the service does not answer",
         "check AWS_ENDPOINT_URL and the network",
     ),
-    ("", "the service has failed or refused", "wait a while or check AWS_ENDPOINT_URL"),
+    ("", "the service has failed or refused", "wait a while or check AWS_ENDPOINT_URL and AWS_REGION"),
 )
 """By the text of obstore's error: what happened, and what to do next. The first that is found counts.
 

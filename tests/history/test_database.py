@@ -1,22 +1,34 @@
-"""How histories are opened, what is refused, and what their transactions and columns promise."""
+"""How histories are opened, what is refused, what their transactions and columns promise, and what only a
+server can do: logins, rights, and to go away.
+"""
 
+import socket
 import sqlite3
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 
+import psycopg
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, PoolProxiedConnection, insert, select
 
 from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, look_up, put_empty_history, record
+from tests.servers.postgresql import PostgresqlServer, postgresql_server
 from tileharvest.errors import HistoryError
+from tileharvest.harvest.holdings import Holdings
+from tileharvest.history.connection import parse_address, place_of
+from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
 from tileharvest.history.schema import (
     maps,
 )
+from tileharvest.history.summaries import harvest_summaries
+from tileharvest.store.files import FileStore
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -29,9 +41,9 @@ def harvested(url: str) -> None:
         ended(harvest)
 
 
-def set_revision(file: Path, revision: str) -> None:
+def change(file: Path, statement: str) -> None:
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        connection.execute(statement)
 
 
 @pytest.mark.parametrize("opening", [History.open, History.open_read_only])
@@ -40,13 +52,17 @@ def set_revision(file: Path, revision: str) -> None:
     [
         ("9999", r"newer TileHarvest \(revision 9999\); nothing was changed; update TileHarvest"),
         ("0012", r"older TileHarvest \(revision 0012\); nothing was changed; name another place"),
+        (None, r"is damaged or no history \(file is not a database\); it was not changed: restore it"),
     ],
 )
-def test_a_history_of_another_revision_is_refused_and_not_changed(
-    opening: type[History.open], url: str, file: Path, revision: str, line: str
+def test_what_cannot_be_read_is_refused_and_not_changed(
+    opening: type[History.open], url: str, file: Path, revision: str | None, line: str
 ) -> None:
     harvested(url)
-    set_revision(file, revision)
+    if revision is None:
+        file.write_bytes(b"no database at all\n" * 500)
+    else:
+        change(file, f"UPDATE alembic_version SET version_num = '{revision}'")
     before = file.read_bytes()
     with pytest.raises(HistoryError, match=line):
         opening(url)
@@ -55,27 +71,10 @@ def test_a_history_of_another_revision_is_refused_and_not_changed(
 
 def test_the_database_of_another_program_is_refused_and_not_changed(url: str, file: Path) -> None:
     file.parent.mkdir()
-    with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("CREATE TABLE songs (title)")
+    change(file, "CREATE TABLE songs (title)")
     before = file.read_bytes()
     with pytest.raises(HistoryError, match=r"another program .* 'songs'.* nothing was changed"):
         History.open(url)
-    assert file.read_bytes() == before
-
-
-@pytest.mark.parametrize("opening", [History.open, History.open_read_only])
-def test_a_file_that_is_no_database_is_refused_and_not_changed(
-    opening: type[History.open], url: str, file: Path
-) -> None:
-    file.parent.mkdir()
-    file.write_bytes(b"no database at all\n" * 500)
-    before = file.read_bytes()
-    with pytest.raises(HistoryError) as caught:
-        opening(url)
-    assert str(caught.value) == (
-        f"the history {file} is damaged or no history (file is not a database); it was not changed: restore"
-        " it from a backup, or move it away to start a new history; the images in the store are unharmed"
-    )
     assert file.read_bytes() == before
 
 
@@ -155,8 +154,8 @@ def test_what_several_calls_write_within_one_is_written_together_or_not_at_all(h
     assert names(history) == {"first False", "second False"}
 
 
-def test_each_connection_keeps_what_was_committed_in_a_power_loss(sqlite_history: History) -> None:
-    with sqlite_history.writing() as connection:
+def test_each_connection_keeps_what_was_committed_in_a_power_loss(emptied_sqlite: History) -> None:
+    with emptied_sqlite.writing() as connection:
         pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
@@ -183,28 +182,28 @@ def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     ],
     ids=["a day", "a sha1", "an extension", "a zoom"],
 )
-def test_a_value_that_cannot_be_is_one_line(sqlite_history: History, damage: str) -> None:
-    harvest = began(sqlite_history)
+def test_a_value_that_cannot_be_is_one_line(emptied_sqlite: History, damage: str) -> None:
+    harvest = began(emptied_sqlite)
     record(harvest, [found("add")])
     ended(harvest)
-    with sqlite_history.writing() as connection:
+    with emptied_sqlite.writing() as connection:
         connection.exec_driver_sql(f"UPDATE versions SET {damage}")
     with pytest.raises(HistoryError, match=r"is damaged or no history \(.*restore it from a backup"):
-        (tile_versions(sqlite_history, "world"), named_images(sqlite_history))
-    assert sqlite_history.damage()
+        (tile_versions(emptied_sqlite, "world"), named_images(emptied_sqlite))
+    assert emptied_sqlite.damage()
 
 
-def test_a_tile_that_names_the_version_of_another_one_is_one_line(sqlite_history: History) -> None:
-    three_days(sqlite_history)
-    with sqlite_history.writing() as connection:
+def test_a_tile_that_names_the_version_of_another_one_is_one_line(emptied_sqlite: History) -> None:
+    three_days(emptied_sqlite)
+    with emptied_sqlite.writing() as connection:
         connection.exec_driver_sql("UPDATE tiles SET version = version - 1 WHERE version > 1")
     with pytest.raises(HistoryError, match="is damaged"):
-        look_up(began(sqlite_history, date(2021, 3, 1)), Block(LAYER, 0, -1, 0))
+        look_up(began(emptied_sqlite, date(2021, 3, 1)), Block(LAYER, 0, -1, 0))
 
 
-def three_days(sqlite_history: History) -> None:
+def three_days(emptied_sqlite: History) -> None:
     for number in range(3):
-        harvest = began(sqlite_history, DAY + timedelta(days=number))
+        harvest = began(emptied_sqlite, DAY + timedelta(days=number))
         outcome = "upd" if number else "add"
         tiles = [Tile(0, x, y) for x in (-3, -1, 1, 3) for y in (-1, 1)]
         record(harvest, [found(outcome, tile, f"{tile} {number}".encode()) for tile in tiles])
@@ -246,3 +245,98 @@ def recorded(file: Path) -> list[tuple[object, ...]]:
             " JOIN layers ON layers.id = layer JOIN maps ON maps.id = map ORDER BY 1, 2, 4, 5, 6, 7"
         ).fetchall()
         return shown + connection.execute("SELECT * FROM changes ORDER BY 1, 2, 3, 4, 5").fetchall()
+
+
+@pytest.fixture(scope="module")
+def restarted() -> Iterator[PostgresqlServer]:
+    """A server that tests may stop; each leaves it running."""
+    with postgresql_server() as server:
+        yield server
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("postgresql://user:secret@host/history", "user:***@host/history"),
+        ("postgres://user:secret@host/history", "user:***@host/history"),
+        ("postgresql+psycopg://host/history?user=me&password=secret", "host/history?user=me"),
+    ],
+)
+def test_an_address_of_postgresql_means_psycopg_and_its_password_is_not_said(
+    address: str, place: str
+) -> None:
+    assert place_of(parse_address(address)) == f"postgresql+psycopg://{place}"
+
+
+def test_a_wrong_password_and_a_server_that_is_not_there_are_one_clear_line(
+    postgresql: PostgresqlServer,
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    wrong = postgresql.tcp_url("postgres", password="another secret")
+    for url in (wrong, f"postgresql://user:secret@127.0.0.1:{port}/history"):
+        with pytest.raises(HistoryError) as caught:
+            History.open(url)
+        line = str(caught.value)
+        assert f"history {place_of(parse_address(url))} cannot be reached, or its server refuses it (" in line
+        assert "make sure that the server runs, and that user, password and database are right" in line
+        assert "\n" not in line
+        assert "secret" not in line
+
+
+def test_where_no_harvest_has_begun_there_is_no_history_yet(postgresql: PostgresqlServer) -> None:
+    with postgresql.database() as database:
+        url = postgresql.url(database)
+        with pytest.raises(HistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
+            History.open_read_only(url)
+        assert not History.is_begun(url)
+        with Holdings(url, partial(FileStore, Path("tiles"))).open_to_look() as history:
+            assert history is None
+        with Holdings(url, partial(FileStore, Path("tiles")), "world").open_history() as dry:
+            assert began(dry).counts() == {}
+        assert postgresql.ask("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", database) == []
+
+
+def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlServer) -> None:
+    with restarted.database() as name, History.open(restarted.url(name)) as history:
+        harvest = began(history)
+        record(harvest, [found("add")], Cost(1, 10, 100))
+        restarted.kill()
+        with ThreadPoolExecutor(1) as worker:
+            recording = worker.submit(record, harvest, [found("add", B)], Cost(1, 10, 100))
+            restarted.start()
+            recording.result(240)
+        assert harvest.counts() == {Outcome.ADDED: 2}
+        ended(harvest)
+        (summary,) = harvest_summaries(history, "world")
+        assert summary.cost == Cost(2, 20, 200)
+
+
+def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer) -> None:
+    with restarted.database() as name, History.open(restarted.url(name), patience=2.0) as history:
+        harvest = began(history)
+        restarted.stop()
+        with pytest.raises(HistoryError, match=r"cannot be reached, .*; nothing recorded was lost"):
+            record(harvest, [found("add")])
+        restarted.start()
+        record(harvest, [found("add")])
+        assert harvest.counts() == {Outcome.ADDED: 1}
+
+
+def test_a_beginning_whose_commit_got_no_answer_is_still_a_beginning(
+    emptied_postgresql: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction is committed, but the connection breaks before the answer comes."""
+    dialect, lost = emptied_postgresql._engine.dialect, []
+    commit = dialect.do_commit
+
+    def losing(connection: PoolProxiedConnection) -> None:
+        commit(connection)
+        if not lost:
+            lost.append("answer")
+            connection.dbapi_connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(dialect, "do_commit", losing)
+    assert not began(emptied_postgresql).continued
+    assert len(harvest_summaries(emptied_postgresql, "world")) == 1

@@ -15,7 +15,7 @@ from tests.end_to_end.forking import ROOT
 from tests.fleet.workers import await_until
 from tests.importers.imports import repository as made_repository
 from tests.servers.git_host import git_host
-from tileharvest.errors import SiteError
+from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.importers import repository as repository_module
 from tileharvest.importers.repository import Repository
 
@@ -97,3 +97,13 @@ def test_what_ssh_has_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     repository = Repository(tmp_path / "cache", "git@example.net:owner/map")
     with pytest.raises(SiteError, match=r"be fetched \(git@example.net: Permission denied\); what was"):
         repository.fetch(None)
+
+
+def test_without_the_git_program_a_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(
+        TileHarvestError, match="git program is not installed, and nothing was changed: install"
+    ):
+        Repository(tmp_path)

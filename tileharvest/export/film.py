@@ -471,7 +471,7 @@ def _write_video(
 
     share, options = quality / 100, {"movflags": "faststart"} if ending == ".mp4" else {}
     if ending == ".mp4":
-        # x264: 75 is its 20, which hardly anybody tells from the original. The rest spares 70 MB of memory.
+        # x264: 75 is its 20, which looks like the original to most people. The rest spares 70 MB of memory.
         spared = {"rc-lookahead": "4", "x264-params": "bframes=0:sync-lookahead=0"}
         name, how = "libx264", {"preset": "superfast", "crf": f"{50 - 40 * share:.0f}", **spared}
     else:

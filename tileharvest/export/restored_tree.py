@@ -7,8 +7,6 @@ import os
 import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -28,6 +26,7 @@ from tileharvest.renderers.addresses import PathAddresses
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, Site, path_of
 from tileharvest.tiles.grid import first_level
+from tileharvest.walk.proof import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,16 +130,11 @@ class PastSite:
 
 
 def _pages_above(files: Mapping[str, SiteFile]) -> Iterator[str]:
-    """Yields the addresses at which the map's page may have been on that day: each folder above one of the
+    """Returns the addresses at which the map's page may have been on that day: each folder above one of the
     files."""
-    tried: set[str] = set()
-    for url in files:
-        folder = url.partition("?")[0]
-        while folder.count("/") > 2:
-            folder = folder.rpartition("/")[0]
-            if folder not in tried:
-                tried.add(folder)
-                yield f"{folder}/"
+    folders = (url.partition("?")[0].split("/")[:-1] for url in files)
+    pages = ("/".join(parts[:number]) for parts in folders for number in range(len(parts), 2, -1))
+    return (f"{page}/" for page in dict.fromkeys(pages))
 
 
 def restore(past: PastSite, store: TileStore, folder: Path, watch: Watch) -> Restored:
@@ -209,8 +203,8 @@ class _Restoring:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(body)
         self.restored.bytes += len(body)
-        if (written := _time(last_modified)) is not None:
-            os.utime(target, (written.timestamp(), written.timestamp()))
+        if (written := seconds_of(last_modified)) is not None:
+            os.utime(target, (written, written))
         return target
 
     def _compose(self, outline: LayerOutline, layer: Layer) -> None:
@@ -288,15 +282,6 @@ def _path(folder: Path, url: str, page: str) -> Path | None:
     if ".." in parts or path.startswith("/") or "\0" in path or "\\" in path:
         return None
     return folder.joinpath(*parts)
-
-
-def _time(last_modified: str | None) -> datetime | None:
-    """Returns the time in a header of HTTP, or None if it has none."""
-    try:
-        written = parsedate_to_datetime(last_modified or "")
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
-    return written if written.tzinfo is not None else written.replace(tzinfo=UTC)
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class GrowingFile:
     most_bytes: int | None
 
     def passed(self, parts: int = 1, beside: int = 0) -> None:
-        """Tells the watch that parts are done. `beside` is the bytes that still lie elsewhere.
+        """Notes that parts are done. `beside` is the bytes that still lie elsewhere.
 
         Raises TileHarvestError if the file has more bytes than are allowed.
         """

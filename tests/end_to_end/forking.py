@@ -35,21 +35,13 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 _LOADED: Final = (
     # What the server would run in each process that it forks: pytest, of which a program has no use.
     "__main__",
-    "aiohttp.web",
-    "obstore.store",
-    "PIL.ImageDraw",
     "prometheus_client",
-    "scrapy.cmdline",
     "scrapy.core.downloader.handlers.http11",
-    "scrapy.core.engine",
     "scrapy.logformatter",
     "scrapy.statscollectors",
-    "sqlalchemy.dialects.postgresql.psycopg",
-    "sqlalchemy.dialects.sqlite",
-    "uvloop",
 )
-"""The modules to load before anything is forked. The settings are not kept, as they read the
-environment when they are loaded."""
+"""Modules that ours load late. The settings are not kept, as they read the environment when they are
+loaded."""
 _PRELOADED: Final = "tests.end_to_end.preloaded"
 """A module that also does other work beforehand; its docstring tells why. It is loaded last."""
 _DIE_WITH_PARENT: Final = 1

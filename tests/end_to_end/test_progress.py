@@ -7,8 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, cast
 from urllib.request import urlopen
@@ -16,11 +16,20 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, SECOND_DAY, Stage, address, visit
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    PATHS,
+    SECOND_DAY,
+    Stage,
+    address,
+    publish,
+    visit,
+)
 from tests.end_to_end.forking import ROOT
-from tests.end_to_end.project import await_condition, stop
+from tests.end_to_end.project import Project, await_condition, stop
 from tests.history.outcomes import RESULTS
 from tests.servers import rules
+from tests.servers.misbehaving import misbehaving
 from tests.viewer.asking import serving
 from tests.viewer.building import World
 
@@ -74,6 +83,21 @@ def await_screen(tmux: Tmux, holds: Callable[[list[str]], bool]) -> list[str]:
     return screen
 
 
+def start_on_terminal(tmux: Tmux, project: Project, program: Sequence[str]) -> None:
+    """Runs the program on a terminal of 24 lines of 80 characters."""
+    given = [word for name, value in project.environment.items() for word in ("-e", f"{name}={value}")]
+    # The pane must not end with its program, because the last screen would be lost.
+    keeping = ("set-option", "-g", "remain-on-exit", "on", ";")
+    size = ("-x", "80", "-y", "24", "-c", str(ROOT))
+    tmux("start-server", ";", *keeping, "new-session", "-d", *size, *given, *program)
+
+
+def last_screen(tmux: Tmux) -> list[str]:
+    """Waits until the program has ended, and returns the screen that it left."""
+    await_screen(tmux, lambda _: tmux("list-panes", "-F", "#{pane_dead}").strip() == "1")
+    return await_screen(tmux, bool)
+
+
 def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_there(
     stage: Stage, tmux: Tmux
 ) -> None:
@@ -91,11 +115,7 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
 
     stage.project.scrapy("pause", "small")
     program = (sys.executable, "-m", "scrapy", "harvest", "small", "-a", f"day={SECOND_DAY}")
-    given = [word for name, value in stage.project.environment.items() for word in ("-e", f"{name}={value}")]
-    # The pane must not end with its program, because the last screen would be lost.
-    keeping = ("set-option", "-g", "remain-on-exit", "on", ";")
-    size = ("-x", "80", "-y", "24", "-c", str(ROOT))
-    tmux("start-server", ";", *keeping, "new-session", "-d", *size, *given, *program)
+    start_on_terminal(tmux, stage.project, program)
     screen = await_screen(tmux, lambda lines: "15/20" in "".join(lines) and "paused" in lines[-2])
     # The log's line stands above what moves, whole.
     assert screen[0].startswith("WARNING: map 'small' is paused since")
@@ -106,8 +126,7 @@ def test_a_harvest_that_was_killed_is_told_everywhere_alike_and_goes_on_from_the
     assert all(len(line) <= 80 for line in screen)
 
     stage.project.scrapy("resume", "small")
-    await_screen(tmux, lambda _: tmux("list-panes", "-F", "#{pane_dead}").strip() == "1")
-    screen = await_screen(tmux, bool)
+    screen = last_screen(tmux)
     # What has moved is gone, and the report is in its place.
     assert not any("15/20" in line or "━╸" in line for line in screen)
     # The kill may have come before the queue knew that the tile had failed: then it was asked again.
@@ -157,3 +176,62 @@ def test_a_crawl_is_watched_and_another_one_at_the_same_port_goes_on_without(sta
         **dict.fromkeys(("seen", "done"), BLOCKS),
     }
     assert {name: found[name] for name in expected} == expected
+
+
+FREE: Final = [f"free-{number}" for number in range(3)]
+"""Maps that are done at once."""
+UNDER_WAY: Final = ["held", "waiting"]
+"""Maps that wait for the answer to one tile, and cannot end without it."""
+STOPPING: Final = [
+    "stopping: what is on the way finishes, and nothing is lost; press Ctrl-C again",
+    "to quit at once",
+]
+
+
+def written(screen: list[str]) -> list[str]:
+    """What the program has written."""
+    return [line for line in screen if line and not line.startswith("Pane is dead")]
+
+
+def names(lines: list[str]) -> list[str]:
+    """The first words of the lines, without the comma behind a map that is done."""
+    return sorted(line.split()[0].rstrip(",") for line in lines)
+
+
+def test_maps_under_way_have_a_line_below_those_that_are_done_and_ctrl_c_ends_them_cleanly(
+    project: Project, tmp_path: Path, tmux: Tmux
+) -> None:
+    gates = []
+    with ExitStack() as opened:
+        for name in UNDER_WAY:
+            site = opened.enter_context(misbehaving(publish(tmp_path / name).folder))
+            gates.append(rules.Gate(keeps_all=True))
+            site.rules[address("3")] = gates[-1]
+            project.add_map(name, f"{site.url}/")
+        free = opened.enter_context(misbehaving(publish(tmp_path / "free").folder))
+        for name in FREE:
+            project.add_map(name, f"{free.url}/")
+        harvest = [sys.executable, "-m", "scrapy", "harvest", "--all", "-a", f"day={FIRST_DAY}"]
+        # When the program has ended tmux says so in the last line, and the first one may scroll away.
+        command = ["sh", "-c", 'echo; exec "$@"', "sh", *harvest]
+        start_on_terminal(tmux, project, command)
+
+        def is_shown(screen: list[str], above: int) -> bool:
+            """Whether the maps that are done, and below other lines those under way, are all there is."""
+            lines = written(screen)
+            rest = lines[3 + above :]
+            is_all = names(lines[:3]) == FREE and names(rest[:2]) == UNDER_WAY and len(rest) == 3
+            return is_all and "3 of 5 maps done" in rest[2] and all(gate.is_reached for gate in gates)
+
+        lines = written(await_screen(tmux, lambda lines: is_shown(lines, 0)))
+        assert all(": done; 20 new; " in line for line in lines[:3])
+        assert all(len(line) <= 80 for line in lines)
+        tmux("send-keys", "C-c")
+        await_screen(tmux, lambda lines: is_shown(lines, 2) and written(lines)[3:5] == STOPPING)
+        for gate in gates:
+            gate.open()
+        last = written(last_screen(tmux))
+    assert names(last[5:7]) == UNDER_WAY
+    assert all(": stopped; " in line for line in last[5:7])
+    assert last[7] == "2 maps were stopped; run again in the same segment to continue"
+    assert last[8].startswith("exit status 1, an error, or stopped: ")

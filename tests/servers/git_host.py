@@ -1,7 +1,5 @@
 """A host of git repositories: `git http-backend` behind nginx, as git's own manual sets it up."""
 
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.servers.nginx import Nginx, nginx
+from tests.servers.program import installed
 
 _BACKEND: Final = "git-http-backend"
 _PASSED: Final = """
@@ -33,9 +32,7 @@ def git_host(folder: Path, more: str = "") -> Iterator[Nginx]:
 
     `more` are further directives for `location`, such as `limit_rate 100k;`.
     """
-    program = shutil.which("fcgiwrap", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
-    if program is None:
-        raise RuntimeError("fcgiwrap is not installed; on Debian: apt-get install fcgiwrap")
+    program = installed("fcgiwrap", "fcgiwrap")
     core = subprocess.run(["git", "--exec-path"], check=True, capture_output=True, text=True).stdout.strip()
     with tempfile.TemporaryDirectory(prefix="fcgiwrap-") as workplace:
         socket = Path(workplace) / "socket"

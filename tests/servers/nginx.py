@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import shutil
 import signal
 import socket
 import tempfile
@@ -13,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tests.servers.program import PATIENCE, Program
+from tests.servers.program import PATIENCE, Program, installed
 
 HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
 """A directive for `location`: HEAD is refused. `limit_except GET` will not do: it lets HEAD pass, too."""
@@ -126,9 +125,6 @@ def nginx(
     At the address 0.0.0.0 it is many hosts: 127.0.0.1, 127.0.0.2 and all others of the loopback.
     Raises RuntimeError with nginx's own words if it does not start.
     """
-    program = shutil.which("nginx", path=os.environ.get("PATH", "") + os.pathsep + "/usr/sbin")
-    if program is None:
-        raise RuntimeError("nginx is not installed; on Debian: apt-get install nginx-light")
     with (
         tempfile.TemporaryDirectory(prefix="nginx-") as workplace,
         socket.create_server((address, 0), backlog=4096) as listening,
@@ -159,7 +155,7 @@ def nginx(
         number = listening.fileno()
         try:
             running.begin(
-                [program, "-p", workplace, "-c", "nginx.conf"],
+                [installed("nginx", "nginx-light"), "-p", workplace, "-c", "nginx.conf"],
                 answers,
                 pass_fds=[number],
                 env=os.environ | {"NGINX": f"{number};"},

@@ -15,7 +15,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from sqlalchemy import URL
 
-from tests.servers.program import Program, free_port
+from tests.servers.program import Program, free_port, installed
 
 USER: Final = "tileharvest"
 """A user that may do everything, and needs no password on the socket."""
@@ -129,15 +129,10 @@ def postgresql_server() -> Iterator[PostgresqlServer]:
 
 
 def _program(name: str) -> str:
-    """Returns the path of a program of the newest release. Raises RuntimeError when there is none.
-
-    Debian keeps these programs out of the PATH, each release in a folder of its own.
-    """
+    """Returns the path of a program of the newest release. Debian keeps these programs out of the PATH, each
+    release in a folder of its own."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: int(folder.parent.name))
-    program = shutil.which(name, path=os.pathsep.join([*map(str, reversed(folders)), os.environ["PATH"]]))
-    if program is None:
-        raise RuntimeError("PostgreSQL is not installed; on Debian: apt-get install postgresql")
-    return program
+    return installed(name, "postgresql", *map(str, reversed(folders)))
 
 
 def _as_user(*options: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Servers that are programs in a folder of their own: how they are awaited and ended, and free ports."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -65,6 +66,14 @@ class Program:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def installed(name: str, package: str, *folders: str) -> str:
+    """Returns the path of a program, from these folders if they have it."""
+    program = shutil.which(name, path=os.pathsep.join([*folders, os.environ["PATH"], "/usr/sbin"]))
+    if program is None:
+        raise RuntimeError(f"{name} is not installed; on Debian: apt-get install {package}")
+    return program
 
 
 def free_port() -> int:

@@ -1,6 +1,5 @@
 """A real Redis in a folder of its own. It ends with the test, whatever becomes of that."""
 
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,7 +10,7 @@ from typing import Any, Final
 import redis
 from scrapy.settings import BaseSettings
 
-from tests.servers.program import Program, free_port
+from tests.servers.program import Program, free_port, installed
 from tileharvest.queue.redis.link import RedisLink
 from tileharvest.queue.redis.queue import RedisQueue
 
@@ -46,9 +45,7 @@ class RedisServer(Program):
 
     def start(self) -> None:
         """Starts the server, and returns when it has read its data."""
-        program = shutil.which("redis-server")
-        if program is None:
-            raise RuntimeError("Redis is not installed; on Debian: apt-get install redis-server")
+        program = installed("redis-server", "redis-server")
         # The server is killed with this thread, even if nobody here has the time to stop it.
         places = ["--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", str(self.socket)]
         # Protected mode would refuse what the tests of logins ask.

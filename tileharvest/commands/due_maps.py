@@ -157,7 +157,7 @@ class DueMaps:
         if self._stamp is None:
             return f"there is no {self._file}: `{program()} add NAME URL` writes one"
         others = [one for name, one in self._dues.items() if name not in self._held]
-        following = next((one for one in others if not one.is_now(self._clock())), None)
+        following = next((one for one in others if one.moment > self._clock()), None)
         said = "nothing is due"
         if others and following is not others[0]:
             said = "what is due is at other workers, paused, or tried again later"
@@ -255,7 +255,7 @@ class DueMaps:
         return [
             name
             for name, one in self._dues.items()
-            if one.is_now(now) and name not in self._held and self._held_back.get(name, now) <= now
+            if one.moment <= now and name not in self._held and self._held_back.get(name, now) <= now
         ]
 
     async def _may_begin(self, name: str, now: datetime) -> bool:

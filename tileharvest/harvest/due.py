@@ -64,9 +64,6 @@ class Due:
     why: str
     """The reason for a person, such as `once a segment` or `its first harvest`."""
 
-    def is_now(self, now: datetime) -> bool:
-        return self.moment <= now
-
 
 def due(times: Times, past: Past | None, now: datetime) -> Due | None:
     """Returns when the map's next harvest begins, or None if its segment has no end and is complete.

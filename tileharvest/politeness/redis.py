@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from functools import cache
 from importlib import resources
 from typing import Any, Final
 from urllib.parse import quote
@@ -15,6 +14,7 @@ import msgspec
 from tileharvest.maps.rates import LONGEST
 from tileharvest.politeness.throttle import SET_BACK, TURN, Throttle
 
+_SCRIPT: Final = resources.files(__package__).joinpath("throttle.lua").read_text(encoding="utf-8")
 _RULES: Final = {"set_back": SET_BACK, "longest": LONGEST, "turn": TURN, "kept": 2 * int(LONGEST)}
 """What the script must know. Redis keeps a host for twice the longest delay after the last call."""
 
@@ -45,7 +45,7 @@ class RedisThrottle(Throttle):
         argument = msgspec.msgpack.encode({"act": act, "given": given, **_RULES, **own_clock})
 
         async def run(client: Any) -> Any:
-            return await client.register_script(_script())(keys=[key_of(host)], args=[argument])
+            return await client.register_script(_SCRIPT)(keys=[key_of(host)], args=[argument])
 
         answer = msgspec.msgpack.decode(await self._link.attempt(run))
         return self.clock(), answer
@@ -55,8 +55,3 @@ def key_of(host: str) -> bytes:
     """Returns the key of a host, whose name is quoted: a redirect may lead to a host with any name, and a
     brace in the name would end the hash tag."""
     return f"tileharvest:throttle:{{{quote(host, safe=':[]', errors='backslashreplace')}}}".encode()
-
-
-@cache
-def _script() -> str:
-    return resources.files(__package__).joinpath("throttle.lua").read_text(encoding="utf-8")

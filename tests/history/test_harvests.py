@@ -61,22 +61,18 @@ def test_a_continued_harvest_keeps_its_day(history: History) -> None:
     assert [recorded.version.day for recorded in tile_versions(history, "world")] == [DAY]
 
 
-def test_a_finished_segment_gets_another_harvest_when_it_is_asked_for_again(history: History) -> None:
+def test_a_finished_segment_gets_another_harvest_only_when_it_is_asked_for_again(history: History) -> None:
     first = began(history)
     ended(first)
-    second = began(history, again=True)
-    assert second.id != first.id
-    assert not second.continued
-
-
-def test_a_finished_segment_is_refused_another_harvest(history: History) -> None:
-    ended(began(history))
     with pytest.raises(
         AlreadyHarvestedError,
         match="'world' is already harvested for 2021-02-13, since 2021-02-13 07:00 UTC; nothing was changed",
     ):
         began(history)
     assert len(harvest_summaries(history, "world")) == 1
+    second = began(history, again=True)
+    assert second.id != first.id
+    assert not second.continued
 
 
 def test_a_finished_segment_gets_a_harvest_of_what_was_pushed_that_goes_on_after_a_kill(

@@ -2,7 +2,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from tests.history.making import DAY, END, LATER, START, A, D, began, ended, found, record
+from tests.history.making import DAY, END, LATER, START, A, D, ended, found, record
 from tileharvest.history.database import History
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import LayerOutline, MapOutline, map_outline
@@ -12,16 +12,8 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 
 
-def described(history: History, day: date, *layers: Layer, segment: str | None = None) -> None:
-    harvest = begin(
-        history,
-        map_name="world",
-        segment=segment or day.isoformat(),
-        day=day,
-        started=START,
-        renderer="overviewer",
-        layers=layers,
-    )
+def described(history: History, day: date, *layers: Layer) -> None:
+    harvest = begin(history, "world", day.isoformat(), day, START, "overviewer", layers)
     harvest.finish(END, "finished", finalise_gone=True)
 
 
@@ -44,7 +36,9 @@ def test_a_map_is_outlined(history: History) -> None:
         projection=Projection((1.0, 0.0, 0.0, 8.0), (0.0, 0.0, -1.0, 0.5), 62.0),
         rendered=1613200000,
     )
-    described(history, DAY, layer)
+    harvest = begin(history, "world", DAY.isoformat(), DAY, START, "overviewer", [layer])
+    assert map_outline(history, "world").unfinished == (DAY,)
+    harvest.finish(END, "finished", finalise_gone=True)
     assert map_outline(history, "world") == MapOutline(
         name="world",
         days=(DAY,),
@@ -100,13 +94,6 @@ def test_the_coarse_zooms_of_a_layer_begin_anew_when_its_tiles_nest_by_another_f
     assert [version.day for version in story(history, now.id, A)] == [DAY, LATER]
     assert [version.day for version in story(history, now.id, D)] == [LATER]
     assert [version.day for version in story(history, before.id, D)] == [DAY]
-
-
-def test_a_day_is_unfinished_until_a_harvest_of_it_has_come_to_its_end(history: History) -> None:
-    harvest = began(history)
-    assert map_outline(history, "world").unfinished == (DAY,)
-    harvest.finish(END, "finished", finalise_gone=True)
-    assert map_outline(history, "world").unfinished == ()
 
 
 def test_a_description_that_says_the_same_is_left_out(history: History) -> None:

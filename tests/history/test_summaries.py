@@ -57,23 +57,19 @@ def test_harvests_come_oldest_first_with_what_they_found(harvested: History) -> 
     assert second.counts == {Outcome.UPDATED: 1, Outcome.GONE: 1}
 
 
-def test_an_unknown_map_is_refused_with_the_names_of_the_others(harvested: History) -> None:
+def test_an_unknown_map_or_layer_is_refused_with_the_names_of_the_others(harvested: History) -> None:
     began(harvested, name="nether")
     with pytest.raises(HistoryError, match="no map 'wrold'; it has 'nether', 'world'"):
         harvest_summaries(harvested, "wrold")
-
-
-def test_an_unknown_layer_is_refused_with_the_names_of_the_others(harvested: History) -> None:
     with pytest.raises(HistoryError, match="map 'world' has no layer 'night'; it has 'day'"):
         tile_versions(harvested, "world", "night")
 
 
 SEGMENT = (DAY.isoformat(), DAY)
-NEXT = (LATER.isoformat(), LATER)
 
 
-def past(history: History, segment: tuple[str, object] = SEGMENT, name: str = "world") -> Past:
-    return pasts(history, {name: segment}, ())[name]  # type: ignore[dict-item]
+def past(history: History) -> Past:
+    return pasts(history, {"world": SEGMENT}, ())["world"]
 
 
 def test_a_harvest_is_begun_and_then_complete(history: History) -> None:

@@ -162,19 +162,6 @@ def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S
     call(store)
 
 
-def test_an_image_whose_answer_is_lost_is_put_again(s3: S3, site: Misbehaving) -> None:
-    hand_on, drop = forwarded(s3.url), rules.reset()
-
-    async def lost(exchange: Exchange) -> web.StreamResponse:
-        await exchange.answered(hand_on)
-        return await exchange.answered(drop)
-
-    site.rule_for_all = in_turn([hand_on, lost], hand_on)
-    store = S3Store("tiles", **BRISK)
-    assert store.put({IMAGE: BODY})
-    assert store.named(IMAGE.file_name) == BODY
-
-
 PASSWORD = "open-sesame"
 
 

@@ -7,12 +7,11 @@ from scrapy import Spider
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 
+from tileharvest.spiders import tiles
 from tileharvest.spiders.site_probe import SiteProbeSpider
-from tileharvest.spiders.tiles import spider_of
 
+USUAL_SPIDER = vars(tiles)["OverviewerSpider"]
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
-
-USUAL_SPIDER = spider_of("")
 
 
 @pytest.fixture

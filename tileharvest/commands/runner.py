@@ -16,11 +16,9 @@ from scrapy.crawler import Crawler, CrawlerProcessBase
 
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.terminal import say
-from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.holdings import kept_open
-from tileharvest.maps.settings import described_map
+from tileharvest.renderers.registry import USUAL
 from tileharvest.spiders.log import WHOSE
-from tileharvest.spiders.tiles import spider_of
 
 _logger = logging.getLogger(__name__)
 
@@ -148,12 +146,8 @@ class Runner:
         return working < self._at_once and under_way < self._at_once * _WAITING
 
     def _begin(self, name: str) -> None:
-        try:
-            renderer = described_map(self._process.settings, name).renderer
-        except ConfigurationError:
-            # Any spider ends with the same error, as the end of this map alone.
-            renderer = ""
-        self._crawlers[name] = self._process.create_crawler(spider_of(renderer))
+        # Any spider of tiles harvests any map.
+        self._crawlers[name] = self._process.create_crawler(USUAL.name)
         task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

@@ -40,11 +40,8 @@ class State(StrEnum):
     def of(cls, held: HoldReason | None, *, has_begun: bool = True, waits: bool = False) -> State:
         """Returns the state of a harvest whose requests are held back for this reason, if any. `waits` says
         that something else has held it up for some seconds."""
-        if held in _HELD:
-            return _HELD[held]
-        if not has_begun:
-            return cls.BEGINNING
-        return cls.WAITING if waits else cls.RUNNING
+        otherwise = cls.BEGINNING if not has_begun else cls.WAITING if waits else cls.RUNNING
+        return _HELD.get(held, otherwise)
 
     @property
     def is_at_work(self) -> bool:
@@ -107,11 +104,6 @@ class HarvestStats:
         return sum(self.counts.values()) - self.counts.get(Outcome.NOTHING, 0)
 
     @property
-    def failures(self) -> int:
-        """The number of failed tiles."""
-        return self.counts.get(Outcome.FAILED, 0)
-
-    @property
     def tiles_per_second(self) -> float | None:
         """The average rate of all workers together over the time worked, for tiles with a result. None if no
         time is known."""
@@ -150,7 +142,7 @@ class HarvestStats:
             "walk": "pruned" if self.is_pruned else "full",
             "tiles_done": self.done,
             "tiles_expected": self.expected or None,
-            "failures": self.failures,
+            "failures": self.counts.get(Outcome.FAILED, 0),
             "counts": counts_as_plain(self.counts),
             "requests": self.cost.requests,
             "received_bytes": self.cost.received_bytes,

@@ -25,7 +25,7 @@ from tileharvest.politeness.rules import budget_of_run
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
 from tileharvest.queue.cancellation import cancel
-from tileharvest.renderers.registry import RENDERERS, USUAL, probe, renderer_named, with_indexes
+from tileharvest.renderers.registry import RENDERERS, probe, renderer_named, with_indexes
 from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.spiders.blocks import (
@@ -43,7 +43,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import LATE, ON_WALK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -527,12 +527,5 @@ def _spider_for(name: str) -> type[TileSpider]:
     return type(f"{name.capitalize()}Spider", (TileSpider,), members)
 
 
-_SPIDERS: Final[Mapping[str, type[TileSpider]]] = {name: _spider_for(name) for name in RENDERERS}
 # Scrapy looks for spiders among the names of this module.
-globals().update({spider.__name__: spider for spider in _SPIDERS.values()})
-
-
-def spider_of(renderer: str) -> type[TileSpider]:
-    """Returns the spider that harvests maps of a renderer. If there is no such renderer, or nobody knows it
-    before the site is probed, that is the spider of the usual one, which then says what is wrong."""
-    return _SPIDERS.get(renderer, _SPIDERS[USUAL.name])
+globals().update({spider.__name__: spider for spider in map(_spider_for, RENDERERS)})

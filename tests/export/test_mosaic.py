@@ -1,8 +1,10 @@
-"""Excerpts of a map; mosaics and differences of them as files, beside pictures put together by Pillow."""
+"""Excerpts of a map; mosaics and differences of them, beside pictures put together by Pillow; and what stays
+if the file of an export cannot be made."""
 
 import csv
 import json
 import os
+import signal
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,19 +13,23 @@ from typing import Any, Final
 import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageStat
 
-from tests.export.conftest import CHANGED, GONE, NEW, Count, picture
+from tests.commands.running import run_here
+from tests.export.conftest import CHANGED, GONE, NEW, Count, most_bytes_of_a_file, picture
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, SIZE, THIRD, World, as_png
 from tests.viewer.building import picture as coloured
-from tileharvest.errors import ConfigurationError
+from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.export import mosaic
+from tileharvest.export.archive import write_archive
 from tileharvest.export.difference import changed_pixels, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt, excerpt_of, zooms_between
+from tileharvest.export.film import film_of, write_film
 from tileharvest.export.mosaic import sheet_of, write_mosaic
 from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
 from tileharvest.pictures.pixels import on_ground
 from tileharvest.renderers.xyz import mercator
+from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Ground, Projection
 from tileharvest.tiles.layers import Layer
@@ -207,15 +213,11 @@ def place(tile: Tile) -> tuple[int, int, int, int]:
 
 def is_faded(found: Image.Image, before: Image.Image) -> bool:
     """Whether each pixel has a quarter of the colours, and half of the way to grey."""
-    whole, colours = found.tobytes(), before.tobytes()
-    for at in range(0, len(whole), 4):
-        red, green, blue, opacity = colours[at : at + 4]
-        grey = 0.299 * red + 0.587 * green + 0.114 * blue
-        pale = [128 + (grey + 0.25 * (channel - grey) - 128) / 2 for channel in (red, green, blue)]
-        apart = max(abs(a - b) for a, b in zip(whole[at : at + 3], pale, strict=True))
-        if whole[at + 3] != opacity or apart > 2:
-            return False
-    return True
+    colours = before.convert("RGB")
+    pale = Image.blend(colours.convert("L").convert("RGB"), colours, 0.25)
+    pale = Image.blend(Image.new("RGB", pale.size, (128, 128, 128)), pale, 0.5)
+    pale.putalpha(before.getchannel("A"))
+    return all(most <= 2 for _, most in ImageStat.Stat(ImageChops.difference(found, pale)).extrema)
 
 
 def test_what_has_changed_has_its_colours_and_all_else_is_faded(
@@ -269,3 +271,55 @@ def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> 
         found = changed_pixels(between(history, FIRST, SECOND), world.store)
         assert found == (3, (1 - SIZE, 2, 6, 7))
         assert changed_pixels(between(history, SECOND, SECOND), world.store) == (0, None)
+
+
+def write(path: Path, world: World, history: History, **limit: Any) -> None:
+    excerpt = excerpt_of(history, MAP, first=str(FIRST), last=str(SECOND))
+    if path.stem == "mosaic":
+        write_mosaic(sheet_of(excerpt, path, 0, None), path, world.store, Count(), **limit)
+    elif path.stem == "diff":
+        write_difference(sheet_of(excerpt, path, 0, None), path, world.store, Count(), None, **limit)
+    elif path.stem == "film":
+        write_film(film_of(excerpt, path, (352, 352)), path, world.store, Count(), **limit)
+    else:
+        write_archive(excerpt, path, None, world.store, Count(), **limit)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("mosaic.png", "diff.png", "film.mp4", "film.webm", "film.webp", "film.gif"),
+        *("archive.pmtiles", "archive.mbtiles", "archive.zip"),
+    ],
+)
+def test_a_full_disk_and_too_large_a_file_leave_the_file_from_before(
+    world: World, history: History, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"before")
+    with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
+        write(path, world, history)
+    with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed; nothing was"):
+        write(path, world, history, most_bytes=1000)
+    assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == [name]  # noqa: PTH208 - hidden ones, too
+
+
+@pytest.mark.parametrize("command", [("mosaic", "map.png"), ("film", "film.mp4"), ("archive", "map.pmtiles")])
+def test_a_signal_ends_it_in_one_line_and_leaves_nothing(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, str]
+) -> None:
+    """It comes while an image is read."""
+    read = FileStore.named
+
+    def named(store: FileStore, name: str) -> bytes:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return read(store, name)
+
+    monkeypatch.setattr(FileStore, "named", named)
+    (tmp_path / "maps.toml").touch()
+    places = {"TILEHARVEST_MAPS": str(tmp_path / "maps.toml"), "TILEHARVEST_DATA": str(world.data)}
+    done = run_here("tileharvest", (command[0], MAP, str(tmp_path / command[1])), places)
+    end = "stopped: nothing was made, and what was there before is as it was"
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, end)
+    assert os.listdir(tmp_path) == ["maps.toml"]  # noqa: PTH208

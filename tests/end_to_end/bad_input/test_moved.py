@@ -1,5 +1,6 @@
-"""Sites that have moved, and sites of which a part was deleted."""
+"""Sites that have moved, of which a part was deleted, or whose layers have no end."""
 
+import json
 import shutil
 
 from tests.end_to_end.bad_input.small_site import (
@@ -8,9 +9,12 @@ from tests.end_to_end.bad_input.small_site import (
     SECOND_DAY,
     THIRD_DAY,
     Stage,
+    configuration,
+    drawn,
     publish,
     visit,
 )
+from tests.servers.misbehaving import Answer, Exchange
 
 
 def test_nothing_of_a_map_that_has_moved_is_gone_and_it_may_come_back(stage: Stage) -> None:
@@ -40,3 +44,44 @@ def test_a_new_map_without_a_tile_is_an_error_that_says_what_to_look_at(stage: S
     publish(stage.files.folder)
     done = visit(stage.project, FIRST_DAY)
     assert (done.counts, done.said) == ({"add": 20}, "")
+
+
+MOST = 40
+
+
+async def anything(exchange: Exchange) -> Answer | None:
+    """Answers each address of a tile with an image of its own."""
+    is_tile = exchange.path.endswith(".png")
+    return Answer(200, {"ETag": f'"{exchange.path}"'}, drawn(exchange.path)) if is_tile else None
+
+
+def test_layers_without_an_end_stop_the_harvest_of_a_known_map_and_no_tile_is_gone(stage: Stage) -> None:
+    """One layer is new, and the other one has been harvested when it ended at a depth of 2."""
+    visit(stage.project, FIRST_DAY)
+    config = stage.files.folder / "overviewerConfig.js"
+    deep = configuration().replace('"zoomLevels": 2', '"zoomLevels": 12')
+    endless = {"path": "endless", "zoomLevels": 12, "imgextension": "png"}
+    more = deep.replace('"tilesets": [', f'"tilesets": [{json.dumps(endless)}, ')
+    config.write_text(more, encoding="utf-8")
+    stage.site.rule_for_all = anything
+    stage.project.maps_file.unlink()
+    # One request at a time: with many, all tiles of a small layer would be asked before the limit is passed.
+    stage.project.add_map("small", f"{stage.site.url}/", max_tiles=MOST, concurrency=1)
+    done = visit(stage.project, SECOND_DAY)
+    assert (done.status, done.reports[0]["finished"]) == (4, False)
+    (line,) = done.said.splitlines()
+    assert f"of map 'small' has more than {MOST} tiles, so it may have no end" in line
+    assert f"max_tiles = {2 * MOST} " in line
+    # Blocks on the way are kept, of 64 tiles each. A whole layer of this depth has 22 million.
+    ((tiles,),) = stage.project.query("SELECT count(*) FROM versions")
+    assert MOST < tiles < MOST + 64 * 16
+    asked = len(stage.site.received)
+    assert visit(stage.project, SECOND_DAY).status == 4
+    # The second run asks for robots.txt and the configuration only.
+    assert len(stage.site.received) <= asked + 2
+    # The site has no such layers any more. No tile of them is gone, as no answer has said so.
+    stage.site.rule_for_all = None
+    config.write_text(configuration(), encoding="utf-8")
+    healthy = visit(stage.project, THIRD_DAY)
+    assert healthy.status == 0
+    assert stage.project.query("SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.screen import Screen, Spot, apart
-from tests.browser.viewed_maps import COAST, DAYS, LIVE, PublishedDays, around, viewed_project
+from tests.browser.viewed_maps import COAST, DAYS, LIVE, around, viewed_project
 from tests.end_to_end.real_maps import ANTWORLD
 from tests.end_to_end.rendering import LAYER
 from tests.servers.nginx import nginx
@@ -48,17 +48,6 @@ def place(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
 def files(page: Page, place: str) -> Screen:
     """The published page, not opened yet."""
     return Screen(page, place)
-
-
-def test_each_day_shows_the_files_that_were_published_then(
-    files: Screen, published_days: PublishedDays
-) -> None:
-    files.open(MIDDLE, map=ANTWORLD, day=FIRST)
-    for day in DAYS:
-        files.choose_day(day)
-        shown = {tile: files.square(tile, MIDDLE).name for tile in around(COAST)}
-        assert shown == {tile: file_of(published_days.name(tile, day)) or "" for tile in around(COAST)}
-    expect(files.part("map-title")).to_contain_text(ANTWORLD)
 
 
 def test_a_difference_and_what_is_new_are_those_of_the_viewer(

@@ -86,11 +86,6 @@ def test_a_failure_is_one_line_on_stderr_and_an_exit_status_and_ctrl_c_is_not_ca
     assert capsys.readouterr() == ("", f"{line}\n")
 
 
-def test_a_bug_keeps_its_traceback() -> None:
-    with pytest.raises(ZeroDivisionError), failing_clearly(SimpleNamespace(exitcode=0)):
-        raise ZeroDivisionError
-
-
 def test_a_signal_ends_the_work_and_a_second_one_leaves_the_clean_up_alone() -> None:
     # A shell that starts the tests in the background lets them ignore it.
     before, reached = signal.getsignal(signal.SIGINT), []

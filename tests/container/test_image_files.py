@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import tomllib
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,6 @@ def test_scrapyd_does_not_start_without_a_login(tmp_path: Path, environment: dic
     ("words", "role"),
     [
         ("/sbin/docker-init -- /opt/tileharvest/container/start serve --port 9000", "serve"),
-        ("/bin/sh /opt/tileharvest/container/start run", "run"),
         ("/venv/bin/python /venv/bin/scrapyd -n -y /venv/lib/scrapyd/txapp.py --pidfile=", "scrapyd"),
         ("/venv/bin/python /venv/bin/tileharvest harvest serve scrapyd", "harvest"),
         ("/pause", ""),
@@ -103,21 +103,15 @@ def test_the_first_process_tells_what_the_container_is_for(words: str, role: str
     assert healthy.role(words.split())[0] == role
 
 
-class Answering(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/api/v1/maps" else 404)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None: ...
-
-
 @pytest.mark.parametrize("command", [["serve"], ["run", "--serve"]])
 def test_a_viewer_is_healthy_exactly_while_it_answers_on_its_port(
     command: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     monkeypatch.setattr("tileharvest.settings.TILEHARVEST_DATA", str(tmp_path))
-    with HTTPServer(("127.0.0.1", 0), Answering) as server:
+    (tmp_path / "api" / "v1" / "maps").mkdir(parents=True)
+    answering = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with HTTPServer(("127.0.0.1", 0), answering) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         words = ["tileharvest", *command, "--host", "0.0.0.0", "--port", "1", f"--port={server.server_port}"]

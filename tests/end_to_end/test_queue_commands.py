@@ -3,7 +3,7 @@
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -145,44 +145,32 @@ def fleet(project: Project, redis: RedisServer, monkeypatch: pytest.MonkeyPatch)
     return project
 
 
-@pytest.fixture
-def join(redis: RedisServer) -> Iterator[Callable[[str], Driven]]:
+def joined(redis: RedisServer, name: str) -> Driven:
     """A worker of a map, in this process."""
-    workers: list[Driven] = []
-
-    def joined(name: str) -> Driven:
-        workers.append(Driven(lambda: queue_on(redis, name, server_clock=True, max_attempts=5)))
-        return workers[-1].open()
-
-    yield joined
-    for worker in workers:
-        worker.__exit__()
+    return Driven(lambda: queue_on(redis, name, server_clock=True, max_attempts=5)).open()
 
 
-def test_the_queue_is_shown_with_its_workers(fleet: Project, join: Callable[[str], Driven]) -> None:
-    worker = join("small")
-    worker.tell(entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9))
-    worker.lease(1)
-    worker.run(worker.queue._run("reap", 0.0, *worker.queue._alive()))
-    found = told(fleet, "queue", "small")
+def test_the_queue_is_shown_with_its_workers(fleet: Project, redis: RedisServer) -> None:
+    with joined(redis, "small") as worker:
+        worker.tell(entry("1"), entry("2"), entry("3", -1), entry("4", due=9e9))
+        worker.lease(1)
+        worker.run(worker.queue._run("reap", 0.0, *worker.queue._alive()))
+        found = told(fleet, "queue", "small")
+        table = fleet.scrapy("queue", "small").stdout.splitlines()
     (one,) = found.pop("workers")
     assert (one["host"], one["pid"], one["segment"]) == (socket.gethostname(), os.getpid(), DAY)
     assert one["leased"] == 1
     assert {found.pop("paused"), found.pop("rate"), found.pop("harvest")} == {None}
     counts = {"pending/plus": 0, "pending/normal": 1, "pending/minus": 1, "delayed": 1, "leased": 1}
     assert found == counts | {"failed": 0, "done": 0, "seen": 4, "left": 4}
-    table = fleet.scrapy("queue", "small").stdout.splitlines()
     assert ["pending/minus", "1"] in [line.split() for line in table]
     assert table[-1].split()[:2] == [socket.gethostname(), str(os.getpid())]
 
 
-def test_the_workers_of_a_spider_are_listed_with_those_of_maps(
-    fleet: Project, join: Callable[[str], Driven]
-) -> None:
-    for name in ("tileharvest:pages", "other"):
-        join(name)
+def test_the_workers_of_a_spider_are_listed_with_those_of_maps(fleet: Project, redis: RedisServer) -> None:
     modules = ("-s", "SPIDER_MODULES=tests.end_to_end.user_spiders")
-    (only,) = told(fleet, "workers", "pages", *modules)
+    with joined(redis, "tileharvest:pages"), joined(redis, "other"):
+        (only,) = told(fleet, "workers", "pages", *modules)
+        found = told(fleet, "workers", *modules)
     assert only["spider"] == "pages"
-    found = told(fleet, "workers", *modules)
     assert [(one.get("map"), one.get("spider")) for one in found] == [("other", None), (None, "pages")]

@@ -27,13 +27,9 @@ def test_equals_are_taken_from_the_slot_with_the_fewest_under_way(queue: Driven)
     queue.lease(2)
     queue.tell(*(entry(f"b{number}", slot="b") for number in range(4)))
     assert queue.bodies(5) == ["b0", "b1", "a2", "b2", "a3"]
-
-
-def test_a_higher_priority_goes_before_a_slot_with_fewer_under_way(queue: Driven) -> None:
-    queue.tell(entry("a0", slot="a"))
-    queue.lease(1)
-    queue.tell(entry("a1", 1, slot="a"), entry("b", slot="b"))
-    assert queue.bodies(1) == ["a1"]
+    # A higher priority goes before a slot with fewer under way.
+    queue.tell(entry("a9", 1, slot="a"), entry("c", slot="c"))
+    assert queue.bodies(1) == ["a9"]
 
 
 def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
@@ -65,13 +61,10 @@ def test_a_request_is_accepted_once_in_its_segment(queue: Driven) -> None:
         queue.end(lease)
     assert queue.tell(entry("3"), entry("2")).duplicates == [1]
     assert queue.tell(entry("1", segment=NEXT_DAY)).duplicates == []
-    assert queue.bodies() == ["3", "1"]
+    # A request without fingerprint is never a duplicate.
+    assert queue.tell(*(entry("4", fingerprint=None) for _ in range(2))).duplicates == []
+    assert queue.bodies() == ["3", "1", "4", "4"]
     assert queue.counts().seen == 3
-
-
-def test_a_request_without_fingerprint_is_never_a_duplicate(queue: Driven) -> None:
-    assert queue.tell(entry("1", fingerprint=None), entry("1", fingerprint=None)).duplicates == []
-    assert queue.counts().seen == 0
 
 
 # Leases
@@ -129,13 +122,15 @@ def test_a_failed_request_is_listed_with_its_reason(queue: Driven) -> None:
     assert queue.bodies() == []
 
 
-def test_a_failure_that_is_taken_up_goes_before_what_waits(queue: Driven) -> None:
-    queue.tell(entry("1"), entry("2"))
-    queue.end(*queue.lease(1), "fail", "HTTP 500")
-    (failure,) = queue.run(queue.queue.failures())
-    assert queue.run(queue.queue.take_up([failure.id, 999], DAY)) == 1
+def test_a_failure_that_is_taken_up_goes_before_what_waits_or_is_dropped(queue: Driven) -> None:
+    queue.tell(entry("1"), entry("2"), entry("3"))
+    for lease in queue.lease(2):
+        queue.end(lease, "fail", "HTTP 500")
+    first, second = queue.run(queue.queue.failures())
+    assert queue.run(queue.queue.take_up([first.id], None)) == 1
+    assert queue.run(queue.queue.take_up([second.id, 999], DAY)) == 1
     assert queue.failed == []
-    assert queue.bodies() == ["1", "2"]
+    assert queue.bodies() == ["2", "3"]
 
 
 def test_a_failure_that_is_taken_up_into_another_segment_counts_as_seen_there(queue: Driven) -> None:
@@ -147,15 +142,6 @@ def test_a_failure_that_is_taken_up_into_another_segment_counts_as_seen_there(qu
     assert queue.run(queue.queue.take_up(ids, NEXT_DAY)) == 2
     assert queue.tell(entry("1", segment=NEXT_DAY)).duplicates == [0]
     assert queue.bodies() == ["1", "2"]
-
-
-def test_a_failure_can_be_dropped(queue: Driven) -> None:
-    queue.tell(entry("1"))
-    queue.end(*queue.lease(), "fail", "HTTP 500")
-    (failure,) = queue.run(queue.queue.failures())
-    assert queue.run(queue.queue.take_up([failure.id], None)) == 1
-    assert queue.failed == []
-    assert queue.bodies() == []
 
 
 def test_what_is_unseen_fails_and_is_new_again(queue: Driven) -> None:

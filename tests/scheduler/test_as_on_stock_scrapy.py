@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,7 @@ import pytest
 
 from tests.end_to_end.forking import ROOT
 from tests.scheduler.crawling import Crawls, run
-from tests.servers.nginx import Nginx
 from tests.servers.redis import redis_server
-
-
-@pytest.fixture
-def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
-    (tmp_path / "site").mkdir()
-    return Crawls(tmp_path, nginx(tmp_path / "site", location="if ($uri = /moved) { return 302 /here; }"))
 
 
 def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls) -> None:

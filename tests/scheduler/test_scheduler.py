@@ -4,21 +4,12 @@ import json
 import signal
 import socket
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.scheduler.crawling import Crawls, order, run
-from tests.servers.nginx import Nginx
-
-
-@pytest.fixture
-def crawls(tmp_path: Path, nginx: Callable[..., Nginx]) -> Crawls:
-    (tmp_path / "site").mkdir()
-    return Crawls(tmp_path, nginx(tmp_path / "site"))
 
 
 @pytest.fixture

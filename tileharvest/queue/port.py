@@ -231,12 +231,7 @@ class RequestQueue(Protocol):
         ...
 
     async def exchange(
-        self,
-        pushed: Sequence[Entry],
-        ended: Sequence[End],
-        number: int,
-        held: Sequence[Lease],
-        now: float,
+        self, pushed: Sequence[Entry], ended: Sequence[End], number: int, held: Sequence[Lease], now: float
     ) -> Exchanged:
         """Queues what is pushed, then, or together with it, ends leases, and leases so many requests at most.
 

@@ -124,12 +124,7 @@ class RedisQueue:
             raise of_another_version(self._link.queue, found.decode(errors="replace"), FORMAT)
 
     async def exchange(
-        self,
-        pushed: Sequence[Entry],
-        ended: Sequence[End],
-        number: int,
-        held: Sequence[Lease],
-        now: float,
+        self, pushed: Sequence[Entry], ended: Sequence[End], number: int, held: Sequence[Lease], now: float
     ) -> Exchanged:
         duplicates: list[int] = []
         for first in range(0, len(pushed), _AT_ONCE):

@@ -166,12 +166,7 @@ class SqliteQueue:
         await self._in_thread(self._connect)
 
     async def exchange(
-        self,
-        pushed: Sequence[Entry],
-        ended: Sequence[End],
-        number: int,
-        held: Sequence[Lease],
-        now: float,
+        self, pushed: Sequence[Entry], ended: Sequence[End], number: int, held: Sequence[Lease], now: float
     ) -> Exchanged:
         def exchanged() -> Exchanged:
             duplicates = self._push(pushed, now)

@@ -119,6 +119,14 @@ def read(harvest: HarvestRecord, index: ChangeIndex, earlier: StoredIndex | None
     return {str(tile) for tile in grounds[LAYER].tiles()} if grounds else None
 
 
+@pytest.fixture
+def indexed(history: History, first: HarvestRecord) -> HarvestRecord:
+    """The harvest after one that has read an index."""
+    read(first, OLD_INDEX)
+    ended(first)
+    return began(history, LATER)
+
+
 def test_what_a_complete_harvest_has_read_is_what_the_next_one_compares_with(
     history: History, first: HarvestRecord
 ) -> None:
@@ -136,12 +144,8 @@ def test_what_a_complete_harvest_has_read_is_what_the_next_one_compares_with(
     assert stored(history) == StoredIndex(OLD_INDEX, LATER, confirmed=1)
 
 
-def test_who_continues_a_harvest_notes_what_its_killed_beginner_had_not(
-    history: History, first: HarvestRecord
-) -> None:
-    read(first, OLD_INDEX)
-    ended(first)
-    began(history, LATER)
+@pytest.mark.usefixtures("indexed")
+def test_who_continues_a_harvest_notes_what_its_killed_beginner_had_not(history: History) -> None:
     second = began(history, LATER)
     assert second.continued
     read(second, NEW_INDEX)
@@ -150,15 +154,12 @@ def test_who_continues_a_harvest_notes_what_its_killed_beginner_had_not(
 
 
 def test_what_is_read_when_tiles_may_have_been_asked_for_is_not_noted(
-    history: History, first: HarvestRecord
+    history: History, indexed: HarvestRecord
 ) -> None:
-    read(first, OLD_INDEX)
-    ended(first)
-    second = began(history, LATER)
-    second.note_walk("full", "no index was there")
+    indexed.note_walk("full", "no index was there")
     read(began(history, LATER), NEW_INDEX)
-    ended(second)
-    assert stored(history) == StoredIndex(OLD_INDEX, first.day)
+    ended(indexed)
+    assert stored(history) == StoredIndex(OLD_INDEX, DAY)
 
 
 def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRecord) -> None:
@@ -174,14 +175,11 @@ def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRec
 
 
 def test_a_change_that_was_not_told_of_withdraws_the_index_until_one_is_told_of(
-    history: History, first: HarvestRecord
+    history: History, indexed: HarvestRecord
 ) -> None:
-    read(first, OLD_INDEX)
-    ended(first)
-    second = began(history, LATER)
-    read(second, OLD_INDEX)
-    record(second, [seen("upd", A)])
-    ended(second)
+    read(indexed, OLD_INDEX)
+    record(indexed, [seen("upd", A)])
+    ended(indexed)
     after = stored(history)
     assert after.withdrawn == f"it did not list tile {A}, which had changed, found on {LATER}"
     third = began(history, THIRD)
@@ -192,15 +190,12 @@ def test_a_change_that_was_not_told_of_withdraws_the_index_until_one_is_told_of(
 
 
 def test_distrust_withdraws_the_index_and_leaves_the_ground_to_be_asked_around(
-    history: History, first: HarvestRecord
+    history: History, indexed: HarvestRecord
 ) -> None:
-    read(first, OLD_INDEX)
-    ended(first)
-    second = began(history, LATER)
-    read(second, OLD_INDEX, stored(history))
-    second.distrust(LAYER, "a change", is_untold=True)
-    assert second.read_indexes({}, {}) == {}
-    assert second.noted_ground(LAYER) is not None
-    assert second.unasked(EVERYWHERE, 10) != []
-    ended(second)
+    read(indexed, OLD_INDEX, stored(history))
+    indexed.distrust(LAYER, "a change", is_untold=True)
+    assert indexed.read_indexes({}, {}) == {}
+    assert indexed.noted_ground(LAYER) is not None
+    assert indexed.unasked(EVERYWHERE, 10) != []
+    ended(indexed)
     assert (stored(history).withdrawn, stored(history).withdrawn_day) == ("a change", LATER)

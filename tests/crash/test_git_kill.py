@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.crash.soundness import assert_sound, state
-from tests.end_to_end.git_maps import URL
 from tests.end_to_end.project import Project
-from tests.end_to_end.real_maps import SMALL, SMALL_DAY
+from tests.end_to_end.real_maps import SMALL, SMALL_DAY, URL
 from tests.servers.repositories import FastImport, files_of, moment_of
 
 DAY: Final = "2016-10-07"

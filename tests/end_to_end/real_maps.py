@@ -278,3 +278,12 @@ def _harvest_in_turn(shared_maps: Path, folder: Path, drawn: PublishedMap) -> It
                 versions=project.versions(),
                 stored=project.stored(),
             )
+
+
+URL: Final = "https://map.example.net/world/"
+"""Nobody is there: where git is asked, the site is asked nothing."""
+
+
+def rows(versions: set[RecordedVersion]) -> set[tuple[Any, ...]]:
+    """Returns the versions without what only a server says: ETags and times."""
+    return {version[:8] for version in versions}

@@ -8,9 +8,15 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.git_maps import URL, rows
 from tests.end_to_end.project import LayerTile, Project
-from tests.end_to_end.real_maps import ANTWORLD_MAP, DUCKMAP_ANEW, PublishedMap, harvested_versions
+from tests.end_to_end.real_maps import (
+    ANTWORLD_MAP,
+    DUCKMAP_ANEW,
+    URL,
+    PublishedMap,
+    harvested_versions,
+    rows,
+)
 from tests.servers.git_host import git_host
 from tests.servers.nginx import Nginx
 from tests.servers.repositories import FastImport, files_of, moment_of

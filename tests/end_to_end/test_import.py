@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.end_to_end.git_maps import MAPS, URL, rows
 from tests.end_to_end.project import Project, await_condition
-from tests.end_to_end.real_maps import ANTWORLD_MAP, PublishedMap, harvested_versions
+from tests.end_to_end.real_maps import (
+    ANTWORLD_MAP,
+    DUCKMAP,
+    MAPCRAFTERS,
+    URL,
+    PublishedMap,
+    harvested_versions,
+    rows,
+)
 from tests.importers.imports import dot, repository
 from tests.servers.published import published
 from tests.servers.repositories import map_repository
@@ -23,7 +30,9 @@ def imported(project: Project, source: Path, name: str, *more: str, form: str = 
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("drawn", MAPS, ids=lambda drawn: drawn.name)
+# They show all that differs where git is asked: squares, regions, one layer and several. The others differ in
+# what their renderers publish, which has tests of its own.
+@pytest.mark.parametrize("drawn", [ANTWORLD_MAP, MAPCRAFTERS[0], DUCKMAP], ids=lambda drawn: drawn.name)
 def test_the_imported_history_is_the_harvested_one(
     drawn: PublishedMap, project: Project, shared_maps: Path, common_folder: Path, tmp_path: Path
 ) -> None:

@@ -183,18 +183,13 @@ def decided(folder: Path, request: BlockRequest, *recorded: TileResult, **keys: 
     return asyncio.run(run())
 
 
-def test_a_known_tile_is_asked_conditionally_if_the_map_says_so_and_an_unknown_one_by_head(
-    folder: Path,
+@pytest.mark.parametrize(("check", "gets"), [("head", 0), ("conditional", mask(KNOWN))])
+def test_a_block_names_the_tiles_that_are_asked_conditionally_and_those_that_should_exist(
+    folder: Path, check: str, gets: int
 ) -> None:
     request = asking(KNOWN, NEW)
-    assert decided(folder, request, check="conditional") is None
-    assert request.gets == mask(KNOWN)
-
-
-def test_a_block_names_the_tiles_that_should_exist(folder: Path) -> None:
-    request = asking(KNOWN, NEW)
-    assert decided(folder, request) is None
-    assert (request.gets, request.expected) == (0, mask(KNOWN))
+    assert decided(folder, request, check=check) is None
+    assert (request.gets, request.expected) == (gets, mask(KNOWN))
 
 
 def test_nothing_is_asked_by_head_while_nothing_is_known(tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import pycurl
+import pytest
+from scrapy.exceptions import DownloadFailedError
 
 from tileharvest.spiders.connections import Connections, connections
+from tileharvest.spiders.transfer import Reply, Terms, Transfer
 
 ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+TERMS = Terms([], timeout=60.0, most_bytes=0, silence=60.0, least=0)
 
 
 class CountedSites:
@@ -35,41 +38,43 @@ class CountedSites:
     async def site(self) -> AsyncIterator[str]:
         server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
         async with server:
-            yield "http://{}:{}/".format(*server.sockets[0].getsockname())
+            yield address_of(server)
             await asyncio.gather(*filter(None, self._serving))
 
 
-class Transferred:
-    """A transfer that waits to have ended."""
+async def ask(shared: Connections, url: str, terms: Terms = TERMS) -> Reply:
+    replied: asyncio.Future[Reply | Exception] = asyncio.get_running_loop().create_future()
 
-    def __init__(self) -> None:
-        self.curl = pycurl.Curl()
-        self._error: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+    def answered(_: Transfer, reply: Reply | Exception) -> None:
+        if not replied.done():
+            replied.set_result(reply)
 
-    def ended(self, error: BaseException | None) -> None:
-        if not self._error.done():
-            self._error.set_result(error)
-
-    async def end(self) -> None:
-        if (error := await self._error) is not None:
-            raise error
-
-
-async def ask(shared: Connections, url: str, **options: int) -> int:
-    transfer = Transferred()
-    curl = transfer.curl
-    curl.setopt(pycurl.URL, url)
-    for name, value in options.items():
-        curl.setopt(getattr(pycurl, name), value)
-    curl.setopt(pycurl.NOBODY, 1)
+    transfer = Transfer("HEAD", (), None)
+    transfer.prepare(url, terms)
+    transfer.answered = answered
     try:
         shared.begin(transfer)
-        await transfer.end()
+        reply = await replied
     finally:
         shared.stop(transfer)
-    status: int = curl.getinfo(pycurl.RESPONSE_CODE)
-    curl.close()
-    return status
+    if isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+@asynccontextmanager
+async def silent_site(begun: asyncio.Event) -> AsyncIterator[str]:
+    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        begun.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+        yield address_of(server)
+
+
+def address_of(server: asyncio.Server) -> str:
+    return "http://{}:{}/".format(*server.sockets[0].getsockname())
 
 
 async def test_no_more_connections_are_open_than_they_may_be_those_that_are_idle_included() -> None:
@@ -79,7 +84,7 @@ async def test_no_more_connections_are_open_than_they_may_be_those_that_are_idle
         shared = Connections(2)
         try:
             asked = [ask(shared, url) for url in urls * 3]
-            assert await asyncio.gather(*asked) == [204] * 15
+            assert {reply.status for reply in await asyncio.gather(*asked)} == {204}
         finally:
             shared.close()
         # A site hears of the end of a connection only later.
@@ -91,59 +96,41 @@ async def test_a_connection_that_its_site_closes_between_two_requests_is_watched
         await reader.readuntil(b"\r\n\r\n")
         writer.write(ANSWER)
         await has_answer.wait()
-        has_answer.clear()
         writer.close()
         await writer.wait_closed()
         is_closed.set()
 
     has_answer, is_closed = asyncio.Event(), asyncio.Event()
     async with await asyncio.start_server(answer_once, "127.0.0.1", 0) as server:
-        shared, address = Connections(1), "http://{}:{}/".format(*server.sockets[0].getsockname())
-        for _ in range(2):
-            assert await ask(shared, address) == 204
-            has_answer.set()
-            await is_closed.wait()
-            is_closed.clear()
-            # Whatever is left to read would wake the event loop without an end.
-            for _ in range(3):
-                await asyncio.sleep(0)
-            assert shared._sockets.poll(0) == []
+        shared = Connections(1)
+        assert (await ask(shared, address_of(server))).status == 204
+        has_answer.set()
+        await is_closed.wait()
+        # Whatever is left to read would wake the event loop without an end.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert shared._sockets.poll(0) == []
         shared.close()
 
 
-async def test_a_transfer_that_is_under_way_when_they_are_closed_is_cancelled() -> None:
+async def test_a_transfer_that_is_under_way_when_they_are_closed_ends() -> None:
     begun = asyncio.Event()
-
-    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        begun.set()
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
+    async with silent_site(begun) as url:
         shared = connections()
-        address = "http://{}:{}/".format(*server.sockets[0].getsockname())
-        asking = asyncio.ensure_future(ask(shared, address))
+        asking = asyncio.ensure_future(ask(shared, url))
         await begun.wait()
         shared.close()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert asking.cancelled()
+        with pytest.raises(DownloadFailedError):
+            await asking
 
 
 async def test_the_silence_of_several_is_counted_before_the_time_for_their_connections_is_up() -> None:
     """libcurl's own clock cannot be given; a minute stands for never."""
-
-    async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(be_silent, "127.0.0.1", 0) as server:
-        url = "http://{}:{}/".format(*server.sockets[0].getsockname())
+    async with silent_site(asyncio.Event()) as url:
         shared = Connections(3)
-        bounds = {"LOW_SPEED_LIMIT": 1, "LOW_SPEED_TIME": 1, "CONNECTTIMEOUT": 60, "TIMEOUT": 60}
-        asked = [ask(shared, url, **bounds) for _ in range(3)]
+        asked = [ask(shared, url, TERMS._replace(silence=1.0, least=1)) for _ in range(3)]
         failures = await asyncio.gather(*asked, return_exceptions=True)
-        assert ["too slow" in str(failure) for failure in failures] == [True] * 3
+        assert ["bytes a second" in str(failure) for failure in failures] == [True] * 3
         shared.close()
 
 
@@ -152,7 +139,7 @@ async def test_crawls_of_one_process_share_them_until_the_last_has_closed_them()
         one, two = connections(), connections()
         assert one is two
         one.close()
-        assert await ask(two, url) == 204
+        assert (await ask(two, url)).status == 204
         two.close()
         assert connections() is not one
         connections().close()

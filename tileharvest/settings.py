@@ -129,7 +129,7 @@ HOST_DOWN_PATIENCE = 900.0
 # --- Ours: messages and metrics --------------------------------------------------------------------
 
 PROGRESS_INTERVAL = 60.0
-"""Seconds between two lines of progress if the output is not a terminal."""
+"""Seconds between two lines of a harvest's progress if the output is not a terminal."""
 
 PROMETHEUS_PORT = os.environ.get("PROMETHEUS_PORT", "")
 """The port at which a running crawl serves its metrics to Prometheus. Empty or 0 means no port."""

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the small map, served, before and after its harvest; and drawn sites."""
+"""What the end-to-end tests share: the small map, served, and a drawn site."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,20 +15,10 @@ from tests.servers.published import published
 
 @pytest.fixture
 def small_map(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Rendering:
-    """The small map, served and in `maps.toml` under the name `small`, never harvested.
-
-    Tests change its tiles without a render, of which its configuration would tell.
-    """
+    """The small map, served and in `maps.toml` under the name `small`, never harvested."""
     folder = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    project.add_map(SMALL, nginx(folder).url, change_index=False)
+    project.add_map(SMALL, nginx(folder).url)
     return Rendering(folder, SMALL_DEPTH)
-
-
-@pytest.fixture
-def harvested_map(project: Project, small_map: Rendering, small_history: Path) -> Rendering:
-    """The small map, served and in `maps.toml`, after its harvest of `SMALL_DAY`."""
-    project.adopt(small_history)
-    return small_map
 
 
 @pytest.fixture

@@ -72,10 +72,3 @@ class Rendering:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(image)
         os.utime(file, (seconds, seconds))
-
-
-def date_all(folder: Path, seconds: int) -> None:
-    """Give every file the same modification time, as a host does that uploads everything anew."""
-    for file in folder.rglob("*"):
-        if file.is_file():
-            os.utime(file, (seconds, seconds))

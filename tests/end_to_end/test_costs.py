@@ -19,8 +19,7 @@ def test_what_fails_in_harvest_after_harvest_is_told_with_what_broke(tmp_path: P
     """One tile is broken off, and the other one is forbidden."""
     with staged(tmp_path) as stage:
         # One request at a time: after a failure on the way a 403 might be taken for a limit.
-        stage.project.maps_file.unlink()
-        stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+        stage.describe(concurrency=1)
         stage.site.rules = {address("32"): rules.broken_off(100), address("33"): rules.status(403)}
         for day in (FIRST_DAY, SECOND_DAY, THIRD_DAY):
             visit(stage.project, day)

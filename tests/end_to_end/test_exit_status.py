@@ -71,8 +71,7 @@ def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(stage: Sta
 
 def test_a_dry_run_counts_against_the_days_budget(stage: Stage) -> None:
     """A first harvest of the small site needs 22 requests, a dry one too."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", daily_budget={"requests": 30})
+    stage.describe(daily_budget={"requests": 30})
     dry = visit(stage.project, FIRST_DAY, "-a", "dry=1")
     assert (dry.status, len(stage.site.received)) == (0, 22)
     assert visit(stage.project, FIRST_DAY).status == 4

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.end_to_end.project import LayerTile, Project
-from tests.end_to_end.rendering import Rendering, date_all
+from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 
@@ -17,15 +15,10 @@ MOVES: Final = {"0": "0/3", "1": "1/2", "2": "2/1", "3": "3/0"}
 """Where Overviewer moves the first-level tiles, and with each all that is below."""
 
 
-@pytest.mark.parametrize("is_uploaded_anew", [False, True], ids=["rendered in place", "uploaded anew"])
 def test_a_grown_map_is_compared_under_the_names_that_growth_leaves_alone(
-    project: Project, shared_maps: Path, tmp_path: Path, *, is_uploaded_anew: bool
+    project: Project, shared_maps: Path, tmp_path: Path
 ) -> None:
-    """Uploaded anew, all files of a version have one time: what only moved is fetched once and found the
-    same."""
     site = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    if is_uploaded_anew:
-        date_all(site, 1_475_800_000)
     before = Rendering(site, depth=5)
     moved = {f"/{MOVES[path[1]]}{path[2:]}": before.file(path) for path in before.paths()}
     images = {path: file.read_bytes() for path, file in moved.items()}
@@ -34,8 +27,6 @@ def test_a_grown_map_is_compared_under_the_names_that_growth_leaves_alone(
         project.add_map("growing", server.url)
         project.crawl("growing", BEFORE)
         published(shared_maps, "alexjj", 2, site)
-        if is_uploaded_anew:
-            date_all(site, 1_475_900_000)
         project.crawl("growing", AFTER)
     after = Rendering(site, depth=6)
     there = after.paths()

@@ -70,11 +70,6 @@ def test_a_forbidden_part_is_never_asked_for_and_its_tiles_fail(harvested: Harve
     assert asked == Counter(
         ["/robots.txt", CONFIG, *(address(path) for path in PATHS if path not in FORBIDDEN for _ in "HG")]
     )
-    reasons = harvested.project.query("SELECT DISTINCT reason FROM failures")
-    assert reasons == [("robots.txt forbids it (1 attempt)",)]
-
-
-def test_whoever_looks_at_what_failed_is_told_what_is_forbidden(harvested: Harvested) -> None:
     rows = json.loads(harvested.project.scrapy("failures", "partly", "--json").stdout)
     assert [row["reason"] for row in rows] == ["robots.txt forbids it"] * 4
 

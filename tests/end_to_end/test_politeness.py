@@ -13,16 +13,12 @@ from typing import Final
 import pytest
 
 from tests.end_to_end.clock import Clock
-from tests.end_to_end.gaps import assert_none_too_early, gaps_between, given_starts
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
 from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import Nginx
 from tests.servers.published import published
 
 NAME: Final = "careful"
-DAY_BEFORE: Final = "2024-05-01"
-ROUNDED: Final = 1e-6
-"""Seconds by which two moments of our time may be apart from what was added."""
 
 
 @pytest.fixture
@@ -31,32 +27,6 @@ def site(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..
     site = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
     project.add_map(NAME, site.url, contact="owner@example.net")
     return site
-
-
-def test_two_maps_of_one_host_harvested_at_once_keep_the_hosts_rate_together(
-    project: Project, site: Nginx
-) -> None:
-    project.add_map("other", site.url)
-    for name in (NAME, "other"):
-        project.harvest(name, DAY_BEFORE)
-    with project.maps_file.open("a") as file:
-        file.write('[hosts."127.0.0.1"]\nrequests_per_second = 20\n')
-    site.clear_log()
-    logs = {name: project.folder / f"{name}.log" for name in (NAME, "other")}
-    budget = ("-s", 'BUDGET={"requests": 15}', "-s", "LOG_LEVEL=DEBUG", "-s")
-    with (
-        project.running("harvest", NAME, *budget, f"LOG_FILE={logs[NAME]}") as one,
-        project.running("harvest", "other", *budget, f"LOG_FILE={logs['other']}") as two,
-    ):
-        one.communicate(timeout=240)
-        two.communicate(timeout=240)
-    lines = list(site.log())
-    assert [line.path for line in lines].count("/robots.txt") == 2
-    assert len([line for line in lines if line.path.endswith(".png")]) == 2 * (15 - 2)
-    given = [given_starts(log.read_text(encoding="utf-8"), name) for name, log in logs.items()]
-    starts = sorted(start for some in given for start in some)
-    assert_none_too_early(lines, starts)
-    assert min(gaps_between(starts)) >= 0.05 - ROUNDED
 
 
 def until(hour: int, minute: int) -> float:

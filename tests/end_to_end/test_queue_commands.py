@@ -46,14 +46,8 @@ NOTHING: Final = dict.fromkeys(
 def stage(tmp_path: Path) -> Iterator[Stage]:
     """Asked for one tile after the other, so that their order is certain."""
     with staged(tmp_path) as stage:
-        describe(stage, concurrency=1)
+        stage.describe(concurrency=1)
         yield stage
-
-
-def describe(stage: Stage, **keys: Any) -> None:
-    """Let `maps.toml` have the map with these keys only."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", **keys)
 
 
 def told(project: Project, *command: str) -> Any:
@@ -70,7 +64,7 @@ def queue(stage: Stage) -> dict[str, int]:
 
 def test_the_queue_can_be_looked_at_while_a_harvest_runs_and_after(stage: Stage) -> None:
     """A tile that is not answered is under way, and those below it are not asked yet."""
-    describe(stage, concurrency=4)
+    stage.describe(concurrency=4)
     stage.site.rules[address("3")] = rules.hang()
     others = len(PATHS) - 5
     with stage.project.running("crawl", "overviewer", "-a", "map=small", "-a", f"day={FIRST_DAY}") as process:

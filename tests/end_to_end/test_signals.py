@@ -4,7 +4,7 @@ import json
 import signal
 import subprocess
 import sys
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -23,16 +23,10 @@ LONG: Final = 3600
 """Seconds of a pause that is cut short: no test waits so long for the end of a harvest."""
 
 
-def describe(stage: Stage, **keys: Any) -> None:
-    """Let `maps.toml` have the map with these keys only."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", **keys)
-
-
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_ends_a_long_pause_between_two_requests(stage: Stage, how: signal.Signals) -> None:
     """The first two requests probe the site, so the harvest itself has not begun."""
-    describe(stage, delay=LONG)
+    stage.describe(delay=LONG)
     with stage.project.running(*HARVEST) as process:
         assert await_condition(lambda: len(stage.site.received) == 1, process)
         process.send_signal(how)
@@ -63,7 +57,7 @@ def test_the_second_signal_quits_at_once_and_nothing_is_lost(stage: Stage) -> No
 
 @pytest.mark.parametrize("signalled", [True, False], ids=["signal", "order"])
 def test_a_signal_is_for_all_maps_and_an_order_for_one(stage: Stage, signalled: bool) -> None:
-    describe(stage, delay=LONG)
+    stage.describe(delay=LONG)
     stage.project.add_map("other", f"{stage.site.url}/", requests_per_second=1000)
     names = ["small", "other", "--at-once", "1"]
     with stage.project.running("harvest", *names, "-a", f"day={FIRST_DAY}", "--json") as process:

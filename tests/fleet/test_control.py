@@ -1,15 +1,16 @@
 """Three workers that are steered from another terminal: what one is told, all do."""
 
+import re
 import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from tests.end_to_end.gaps import EARLY, gaps_between, given_starts
 from tests.end_to_end.project import LayerTile
 from tests.end_to_end.rendering import LAYER, Rendering
 from tests.fleet.workers import MAP, Fleet
@@ -22,6 +23,10 @@ LEASE: Final = 10.0
 """Seconds. On a busy machine a worker may come late to extend a lease, but not that late."""
 RATE: Final = 30
 """Requests per second."""
+EARLY: Final = 0.05
+"""Seconds: what the server and another clock take for the same moment."""
+STARTS: Final = re.compile(rf"a request of map '{MAP}' starts at (.*)$", re.MULTILINE)
+"""What is logged for debugging."""
 
 
 def tell(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -67,15 +72,16 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     assert fleet.project.query("SELECT requests, received_bytes >= ? FROM harvests", images) == [
         (len(site.received), 1)
     ]
-    given = [start for one in workers for start in given_starts(one.log, MAP) if start > resumed]
+    starts = sorted(float(start) for one in workers for start in STARTS.findall(one.log))
+    given = [start for start in starts if start > resumed]
     after = [one.time + since for one in received()[paused:]]
     # As told: at its own rate no two would be so close to each other.
-    assert min(gaps_between(given)) < 0.99 / RATE
+    assert min(later - earlier for earlier, later in pairwise(given)) < 0.99 / RATE
     # Each worker tells Redis' time by its own clock, which takes as long as a call.
     assert max(given) - min(given) > (len(given) - 1) / 60 - EARLY
     # Also those have a turn again that waited for theirs in a block before the pause, of whichever worker.
     assert len(given) >= len(after) > 0
-    assert all(moment > start - EARLY for moment, start in zip(after, sorted(given), strict=False))
+    assert all(moment > start - EARLY for moment, start in zip(after, given, strict=False))
 
 
 def block_of(tile: LayerTile) -> tuple[int, int, int]:

@@ -14,9 +14,6 @@ import msgspec
 
 from tests.servers.program import PATIENCE, Program, installed
 
-HEAD_REFUSED: Final = "if ($request_method = HEAD) { return 405; }"
-"""A directive for `location`: HEAD is refused. `limit_except GET` will not do: it lets HEAD pass, too."""
-
 _READY: Final = "/.ready"
 """A path that is answered with 204 and not logged."""
 _CONFIG: Final = """

@@ -22,16 +22,17 @@ LFS_POINTER: Final = (
 
 def first(times: int, rule: Rule) -> Rule:
     """Applies the rule to the first requests, whatever their path. Later ones are answered properly."""
-    return _counted(rule, 0, times)
+    return counted(rule, 0, times)
 
 
 def limited(after: int, refusals: float = inf) -> Rule:
     """Answers some requests properly. Then it answers 403 for a while, or for ever, and after these properly
     again: as a host does that counts requests and has no status for that."""
-    return _counted(status(403), after, after + refusals)
+    return counted(status(403), after, after + refusals)
 
 
-def _counted(rule: Rule, after: int, until: float) -> Rule:
+def counted(rule: Rule, after: int, until: float = inf) -> Rule:
+    """Applies the rule to the requests from one number until another one, whatever their path."""
     numbers = count()
 
     async def answer(exchange: Exchange) -> web.StreamResponse:

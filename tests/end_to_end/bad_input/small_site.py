@@ -98,6 +98,11 @@ class Stage:
     site: Misbehaving
     project: Project
 
+    def describe(self, **keys: Any) -> None:
+        """Lets `maps.toml` have the map with these keys only."""
+        self.project.maps_file.unlink(missing_ok=True)
+        self.project.add_map("small", f"{self.site.url}/", **keys)
+
 
 @contextmanager
 def staged(folder: Path) -> Iterator[Stage]:
@@ -105,8 +110,9 @@ def staged(folder: Path) -> Iterator[Stage]:
     project = Project(folder / "project")
     project.folder.mkdir()
     with misbehaving(files.folder) as site:
-        project.add_map("small", f"{site.url}/")
-        yield Stage(files, site, project)
+        stage = Stage(files, site, project)
+        stage.describe()
+        yield stage
 
 
 def publish(folder: Path, pixels: int = 16) -> SmallSite:

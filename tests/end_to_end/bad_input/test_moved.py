@@ -11,10 +11,14 @@ from tests.end_to_end.bad_input.small_site import (
     Stage,
     configuration,
     drawn,
+    found,
     publish,
+    versions,
     visit,
 )
 from tests.servers.misbehaving import Answer, Exchange
+
+FOURTH_DAY = "2024-05-04"
 
 
 def test_nothing_of_a_map_that_has_moved_is_gone_and_it_may_come_back(stage: Stage) -> None:
@@ -34,6 +38,21 @@ def test_nothing_of_a_map_that_has_moved_is_gone_and_it_may_come_back(stage: Sta
     done = visit(stage.project, THIRD_DAY)
     assert (done.status, done.counts) == (0, {"ign": 20})
     assert (stage.project.versions(), stage.project.stored()) == before
+
+
+def test_removed_tiles_are_gone_once_and_what_lies_below_them_is_found_all_the_same(
+    stage: Stage,
+) -> None:
+    visit(stage.project, FIRST_DAY)
+    stage.files.remove("0", "10")
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 18, "gone": 2}
+    assert {path for path, row in found(stage.project).items() if row.outcome == "gone"} == {"0", "10"}
+    assert visit(stage.project, THIRD_DAY).counts == {"ign": 18, "404": 2}
+    stage.files.write("10", drawn("10"))
+    assert visit(stage.project, FOURTH_DAY).counts == {"ign": 18, "404": 1, "add": 1}
+    name = stage.files.sha1("10")
+    rows = [(FIRST_DAY, name), (SECOND_DAY, None), (FOURTH_DAY, name)]
+    assert [row[:2] for row in versions(stage.project, "10")] == rows
 
 
 def test_a_new_map_without_a_tile_is_an_error_that_says_what_to_look_at(stage: Stage) -> None:
@@ -64,9 +83,8 @@ def test_layers_without_an_end_stop_the_harvest_of_a_known_map_and_no_tile_is_go
     more = deep.replace('"tilesets": [', f'"tilesets": [{json.dumps(endless)}, ')
     config.write_text(more, encoding="utf-8")
     stage.site.rule_for_all = anything
-    stage.project.maps_file.unlink()
     # One request at a time: with many, all tiles of a small layer would be asked before the limit is passed.
-    stage.project.add_map("small", f"{stage.site.url}/", max_tiles=MOST, concurrency=1)
+    stage.describe(max_tiles=MOST, concurrency=1)
     done = visit(stage.project, SECOND_DAY)
     assert (done.status, done.reports[0]["finished"]) == (4, False)
     (line,) = done.said.splitlines()

@@ -1,6 +1,5 @@
-"""Hosts that refuse requests because they were asked too much, and hosts that refuse HEAD."""
+"""Hosts that go down, that refuse requests because they were asked too much, and that refuse HEAD."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -8,37 +7,55 @@ import pytest
 
 from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
-    LAYER,
     PATHS,
     SECOND_DAY,
     Stage,
     address,
     drawn,
-    publish,
     visit,
 )
 from tests.end_to_end.project import Project
 from tests.servers import rules
-from tests.servers.nginx import HEAD_REFUSED, Nginx, nginx
+from tests.servers.nginx import nginx
 
 FINE: Final = 10
 """Requests that are answered: robots.txt, the configuration, and some tiles."""
 ROW: Final = 3
-"""403 in a row that make the host doubted."""
+"""Failures, or 403, in a row that make the host doubted."""
 AT_ONCE: Final = 2
 SETTINGS: Final = (
     *("-s", f"HOST_DOWN_AFTER={ROW}", "-s", "HOST_DOWN_PAUSE=0.1", "-s", "HOST_DOWN_LONGEST_PAUSE=0.2"),
 )
 
 
-def alone(stage: Stage) -> None:
+@pytest.fixture
+def stage(stage: Stage) -> Stage:
     """One request at a time: no other one is on the way when the host refuses."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1)
+    stage.describe(concurrency=1)
+    return stage
+
+
+def test_a_host_that_goes_down_ends_the_harvest_or_comes_back_and_nothing_is_lost(stage: Stage) -> None:
+    stage.site.rule_for_all = rules.counted(rules.reset(), FINE)
+    done = visit(stage.project, FIRST_DAY, *SETTINGS, "-s", "HOST_DOWN_PATIENCE=1")
+    (report,) = done.reports
+    assert (done.status, report["exit_status"], report["finished"]) == (5, 5, False)
+    assert "fail" not in report["counts"]
+    warning, error = done.said.splitlines()
+    assert warning.startswith("WARNING: 127.0.0.1 does not answer")
+    assert error.startswith("ERROR: 127.0.0.1 has not answered for 1 s")
+    assert error.endswith("everything that was found is kept; run it again to continue")
+    before = len(stage.site.received)
+    # It is down for the row of failures, and three probes.
+    stage.site.rule_for_all = rules.counted(rules.reset(), 5, 5 + ROW + 3)
+    done = visit(stage.project, FIRST_DAY, *SETTINGS)
+    assert (done.status, done.counts) == (0, {"add": len(PATHS)})
+    (warning,) = done.said.splitlines()
+    assert warning.startswith("WARNING: 127.0.0.1 does not answer")
+    assert done.reports[0]["requests"] == len(stage.site.received) - before
 
 
 def test_a_limit_without_a_word_is_rested_on_and_the_harvest_goes_on(stage: Stage) -> None:
-    alone(stage)
     stage.site.rule_for_all = rules.limited(FINE, 12)
     done = visit(stage.project, FIRST_DAY, *SETTINGS)
     assert done.counts == {"add": len(PATHS)}
@@ -50,8 +67,7 @@ def test_a_limit_without_a_word_is_rested_on_and_the_harvest_goes_on(stage: Stag
 
 
 def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(stage: Stage) -> None:
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=AT_ONCE)
+    stage.describe(concurrency=AT_ONCE)
     stage.site.rule_for_all = rules.limited(FINE)
     done = visit(stage.project, FIRST_DAY, *SETTINGS, "-s", "HOST_DOWN_PATIENCE=1")
     assert done.status == 5
@@ -68,7 +84,6 @@ def test_a_limit_that_no_slower_pace_meets_ends_the_harvest_with_what_to_write(s
     ("path", "status"), [(address("0"), 403), (address("0"), 429), ("/overviewerConfig.js", 503)]
 )
 def test_retry_after_lets_the_host_rest_whatever_was_asked(stage: Stage, path: str, status: int) -> None:
-    alone(stage)
     stage.site.rules[path] = rules.first(1, rules.status(status, {"Retry-After": "1"}))
     done = visit(stage.project, FIRST_DAY)
     assert (done.status, done.counts) == (0, {"add": len(PATHS)})
@@ -100,32 +115,6 @@ def test_a_canvas_whose_host_refuses_what_is_beyond_its_rate_is_asked_more_slowl
     lines = done.stderr.splitlines()
     assert f"127.0.0.1 answers {status} " in lines[0]
     assert all("write requests_per_second for the map in maps.toml" in line for line in lines)
-
-
-def test_nginx_that_refuses_head_is_asked_for_what_changed_by_get(
-    tmp_path: Path, nginx: Callable[..., Nginx]
-) -> None:
-    files = publish(tmp_path / "site")
-    server = nginx(files.folder, location=HEAD_REFUSED)
-    project = Project(tmp_path)
-    project.add_map("small", f"{server.url}/")
-    assert visit(project, FIRST_DAY).counts == {"add": 20}
-    server.clear_log()
-    files.write("00", b"\xff\xd8 no image")
-    files.write("01", files.file("02").read_bytes())
-    assert visit(project, SECOND_DAY).counts == {"ign": 18, "upd": 1, "fail": 1}
-    tiles = [line for line in server.log() if line.path.startswith(f"/{LAYER}/")]
-    assert [line.status for line in tiles if line.method == "HEAD"] == [405]
-    assert sorted(line.status for line in tiles if line.method == "GET") == [200] * 2 + [304] * 18
-
-
-def test_a_tile_that_is_asked_by_get_instead_costs_the_budget_one_request(stage: Stage) -> None:
-    """23 requests are robots.txt, the configuration, one HEAD that is refused, and 20 tiles."""
-    stage.project.maps_file.unlink()
-    stage.project.add_map("small", f"{stage.site.url}/", concurrency=1, first="head", budget={"requests": 23})
-    stage.site.rule_for_all = rules.only("HEAD", rules.status(405))
-    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
-    assert len(stage.site.received) == 23
 
 
 @pytest.mark.parametrize("status", [403, 404])

@@ -16,8 +16,8 @@ from tests.crash.killed_crawl import STEPS
 from tests.scheduler.crawling import Crawls, run
 from tests.servers.nginx import Nginx
 
-FAN: Final = 7
-"""Links on each page of a tree. Page n links to the pages 7n + 1 to 7n + 7, if there are."""
+FAN: Final = 2
+"""Links on each page of a tree. Page n links to the pages 2n + 1 and 2n + 2, if there are."""
 PAGES: Final = 40
 
 
@@ -38,6 +38,7 @@ def test_a_crawl_killed_at_a_step_processes_every_page(
         CONCURRENT_REQUESTS_PER_DOMAIN=16,
         # A page's links come behind its item, for which Scrapy lets them wait. As with tiles.
         CONCURRENT_ITEMS=1,
+        EXTENSIONS={"tests.scheduler.stub_spiders.SlowListener": 1},
     )
     with crawls.running(crawl, program="tests.crash.killed_crawl", arguments=(step,)) as process:
         _, stderr = process.communicate(timeout=240)

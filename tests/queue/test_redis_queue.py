@@ -190,6 +190,25 @@ def test_a_server_that_does_not_come_back_is_told_in_one_line(worker: Callable[.
             one.tell(entry("1"))
 
 
+def test_a_lease_does_not_end_if_what_came_of_it_cannot_be_pushed(
+    worker: Callable[..., Driven], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = worker()
+    one.tell(entry("parent"))
+    (parent,) = one.lease()
+    run = one.queue._run
+
+    async def refuse(script: str, *told: Any) -> Any:
+        if script == "push":
+            raise QueueError("Redis is away")
+        return await run(script, *told)
+
+    monkeypatch.setattr(one.queue, "_run", refuse)
+    with pytest.raises(QueueError, match="away"):
+        one.tell(entry("child"), ends=[End(parent.id, parent.attempt, "finish")])
+    assert (one.counts().leased, one.counts().done) == (1, 0)
+
+
 def test_a_call_whose_answer_was_lost_can_be_made_again(worker: Callable[..., Driven]) -> None:
     """The queue is told everything twice, as if no first answer had come."""
     one = worker()

@@ -154,6 +154,20 @@ class DropsCounted:
             raise IgnoreRequest
 
 
+class SlowListener:
+    """An extension that takes its time over each item, for which Scrapy lets two links of its page wait."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        crawler.signals.connect(self.scraped, signals.item_scraped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def scraped(self) -> None:
+        await asyncio.sleep(0.3)
+
+
 class RefusingPipeline:
     """Raises for an item that says it is bad."""
 

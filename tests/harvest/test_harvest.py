@@ -52,16 +52,8 @@ def ends(folder: Path) -> list[str | None]:
     return [reason for (reason,) in query(folder, "SELECT reason FROM harvests ORDER BY id")]
 
 
-def gone_versions(folder: Path) -> int:
-    return int(query(folder, "SELECT count(*) FROM versions WHERE sha1 IS NULL")[0][0])
-
-
-def found(outcome: Outcome, tile: Tile) -> TileResult:
-    return TileResult(LAYER, tile, outcome, reason="500" if outcome is Outcome.FAILED else None)
-
-
 async def keep_all(harvest: Harvest, outcome: Outcome, *tiles: Tile) -> None:
-    await harvest.keep_results([found(outcome, tile) for tile in tiles])
+    await harvest.keep_results([TileResult(LAYER, tile, outcome) for tile in tiles])
 
 
 async def known(folder: Path, *tiles: Tile) -> None:
@@ -69,13 +61,8 @@ async def known(folder: Path, *tiles: Tile) -> None:
     await remember(folder, *map(added, tiles or ALL))
 
 
-def first_tiles(harvest: Harvest) -> list[tuple[str, Tile]]:
-    return [(block.layer, tile) for block, _ in harvest.first() for _, tile in block.tiles()]
-
-
 async def test_a_harvest_that_is_continued_on_a_later_day_keeps_its_day(tmp_path: Path) -> None:
     """As one of a week: its versions are of the day on which it began."""
-
     async with opened(tmp_path, DAY) as begun:
         week = begun.segment
     continued = unopened(tmp_path, LATER)
@@ -163,7 +150,7 @@ async def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path:
             with pytest.raises(MovedError):
                 await other.unasked()
         assert await harvest.abandon("moved") == {}
-    assert gone_versions(tmp_path) == 0
+    assert query(tmp_path, "SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]
     assert ends(tmp_path) == ["finished", "moved"]
 
 
@@ -231,9 +218,9 @@ async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Pat
 
     harvest = unopened(tmp_path)
     await harvest.open(Site("overviewer", (replace(layer, pyramid=Pyramid.endless(2, (seed,))),)))
-    first = [tile for _, tile in first_tiles(harvest)]
+    first = {tile for block, _ in harvest.first() for _, tile in block.tiles()}
     await harvest.close()
-    assert set(first) == {seed, apart}
+    assert first == {seed, apart}
 
 
 async def test_something_was_asked_below_a_tile_where_there_is_a_result_or_the_zoom_is_not_kept(
@@ -244,7 +231,8 @@ async def test_something_was_asked_below_a_tile_where_there_is_a_result_or_the_z
     tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]
     blocks = [blocks_of(LAYER, [tile])[0] for tile in (*tops, Tile(-1, 2, 2))]
     async with opened(tmp_path, site=site) as harvest:
-        await harvest.keep_results([found(Outcome.NOTHING, Tile(0, 5, 3)), found(Outcome.IGNORED, tops[0])])
+        await keep_all(harvest, Outcome.NOTHING, Tile(0, 5, 3))
+        await keep_all(harvest, Outcome.IGNORED, tops[0])
         assert [await harvest.has_gone_below(one) for one in blocks[:4]] == [True, False, False, True]
     async with opened(tmp_path, site=site, zooms=(0, 0)) as harvest:
         assert [await harvest.has_gone_below(one) for one in (blocks[1], blocks[4])] == [True, False]

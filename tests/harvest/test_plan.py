@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from statistics import fmean
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -35,19 +36,9 @@ class Pyramid:
     @classmethod
     def over(cls, depth: int, is_drawn: Callable[[int, int], bool]) -> Pyramid:
         """Of the deepest tiles that are drawn, and what lies above them."""
-        side = 1 << depth
-        tiles = {
-            Tile(0, x, y)
-            for x in range(1 - side, side, 2)
-            for y in range(1 - side, side, 2)
-            if is_drawn(x, y)
-        }
-        for zoom in range(0, 1 - depth, -1):
-            tiles |= {tile.parent() for tile in tiles if tile.zoom == zoom}
+        tiles = {tile for tile in TileRange.whole(depth, 0) if is_drawn(tile.x, tile.y)}
+        tiles |= {tile.ancestor(levels) for tile in tiles for levels in range(depth)}
         return cls(depth, {tile: 1000 + 37 * (abs(tile.x + tile.y) % 101) for tile in tiles})
-
-    def ask(self, drawn: Sequence[Tile]) -> dict[Tile, float]:
-        return {tile: self.sizes[tile] for tile in drawn if tile in self.sizes}
 
     def walked(self, walk: Walk) -> set[Tile]:
         """All that the whole walk asks for."""
@@ -79,7 +70,7 @@ def sampled(pyramid: Pyramid, walk: Walk, most: int, seed: int = 1) -> tuple[Lay
 
     async def ask(drawn: Sequence[Tile]) -> dict[Tile, float]:
         asked.extend(drawn)
-        return pyramid.ask(drawn)
+        return {tile: pyramid.sizes[tile] for tile in drawn if tile in pyramid.sizes}
 
     return asyncio.run(sample(walk, ask, most, random.Random(seed))), asked
 
@@ -153,75 +144,64 @@ def test_of_a_canvas_with_millions_of_places_two_hundred_are_asked(step: int) ->
 BEGAN = datetime(2026, 11, 20, 3, tzinfo=UTC)
 
 
-def last_harvest(*, spared: int = 95_000, seconds: float = 300.0) -> Precedent:
-    """100 tiles, 90 of them unchanged; 20 places with nothing, 5 tiles gone; no request of another kind."""
-    counts = {
+FULL: Final = HarvestSummary(
+    id=1,
+    segment="2026-11-20",
+    day=date(2026, 11, 20),
+    started=BEGAN,
+    ended=BEGAN + timedelta(seconds=600),
+    reason="finished",
+    cost=Cost(135, 11_000, 8000, 95_000, 300.0),
+    depth={"day": 3},
+    renderer="overviewer",
+    counts={
         Outcome.NOTHING: 20,
         Outcome.IGNORED: 90,
         Outcome.NOT_MODIFIED: 2,
         Outcome.UPDATED: 5,
         Outcome.ADDED: 3,
         Outcome.GONE: 5,
-    }
-    summary = HarvestSummary(
-        id=1,
-        segment="2026-11-20",
-        day=date(2026, 11, 20),
-        started=BEGAN,
-        ended=BEGAN + timedelta(seconds=600),
-        reason="finished",
-        cost=Cost(135, 11_000, 8000, spared, seconds),
-        depth={"day": 3},
-        renderer="overviewer",
-        counts=counts,
-    )
-    return Precedent(summary, present_bytes=105_000)
-
-
-def rules(gap: Delay | None = None, host_gap: Delay | None = None, concurrency: int = 4) -> Rules:
-    return Rules(
-        "map.example.net",
-        concurrency,
-        gap=gap or Delay(0, 0),
-        limits_at=lambda host: (4, host_gap or Delay(0, 0)),
-    )
-
-
-def pruned_harvest() -> Precedent:
-    """The harvest after `last_harvest`: of its 100 tiles 90 were not asked, nor the places with nothing."""
-    full = last_harvest()
-    counts = {Outcome.IGNORED: 6, Outcome.UPDATED: 4, Outcome.SKIPPED: 90}
-    summary = replace(full.summary, id=2, cost=Cost(16, 4_000, seconds=9.0), counts=counts, walk="pruned")
-    return Precedent(summary, full.present_bytes, summary, full.summary)
+    },
+)
+"""100 tiles, 90 of them unchanged; 20 places with nothing, 5 tiles gone; no request of another kind."""
+PRUNED: Final = replace(
+    FULL,
+    id=2,
+    cost=Cost(16, 4_000, seconds=9.0),
+    counts={Outcome.IGNORED: 6, Outcome.UPDATED: 4, Outcome.SKIPPED: 90},
+    walk="pruned",
+)
+"""The harvest after it: of its 100 tiles 90 were not asked, nor the places with nothing."""
+AFTER_FULL: Final = Precedent(FULL, present_bytes=105_000)
+AFTER_PRUNED: Final = Precedent(PRUNED, 105_000, PRUNED, FULL)
+RULES: Final = Rules("map.example.net", 4)
 
 
 def test_of_the_empty_places_of_one_zoom_the_next_harvest_asks_a_share() -> None:
-    full = last_harvest()
-    assert plan_by_last(full, rules(), is_pruned=False, share=5).expected.requests == 135 - 20 * 4 / 5
-    shared = replace(full.summary, walk="share", cost=Cost(120, 9_000, seconds=1.0))
-    after = Precedent(shared, full.present_bytes, full=full.summary)
-    assert plan_by_last(after, rules(), is_pruned=False, share=5).expected.requests == 120
+    assert plan_by_last(AFTER_FULL, RULES, is_pruned=False, share=5).expected.requests == 135 - 20 * 4 / 5
+    after = Precedent(replace(FULL, walk="share", cost=Cost(120, 9_000, seconds=1.0)), 105_000, full=FULL)
+    assert plan_by_last(after, RULES, is_pruned=False, share=5).expected.requests == 120
 
 
 @pytest.mark.parametrize(
     ("last", "is_pruned", "expected"),
     [
-        (last_harvest(), False, Expense(100, 135, 11_000, 300.0)),
-        (last_harvest(), True, Expense(100, 135, 11_000, 300.0)),
-        (pruned_harvest(), True, Expense(100, 16, 4_000, 9.0)),
-        (pruned_harvest(), False, Expense(100, 135, 11_000, 300.0)),
+        (AFTER_FULL, False, Expense(100, 135, 11_000, 300.0)),
+        (AFTER_FULL, True, Expense(100, 135, 11_000, 300.0)),
+        (AFTER_PRUNED, True, Expense(100, 16, 4_000, 9.0)),
+        (AFTER_PRUNED, False, Expense(100, 135, 11_000, 300.0)),
     ],
     ids=["full", "no pruned one yet", "pruned", "full after a pruned one"],
 )
 def test_the_next_harvest_costs_what_the_last_of_its_walk_did(
     last: Precedent, is_pruned: bool, expected: Expense
 ) -> None:
-    assert plan_by_last(last, rules(), is_pruned=is_pruned).expected == pytest.approx(expected)
+    assert plan_by_last(last, RULES, is_pruned=is_pruned).expected == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("gap", "each"), [(Delay(2.0, 4.0), 3.0), (Delay(0.1, 0.3), 300 / 135)])
 def test_a_limit_that_has_become_slower_since_counts(gap: Delay, each: float) -> None:
-    plan = plan_by_last(last_harvest(), rules(gap), is_pruned=False)
+    plan = plan_by_last(AFTER_FULL, replace(RULES, gap=gap), is_pruned=False)
     assert plan.expected.seconds == pytest.approx(135 * each)
     # At most every tile is fetched.
     assert plan.most == pytest.approx(Expense(100, 235, 105_000, 235 * each))

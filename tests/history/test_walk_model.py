@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from tests.history.making import LAYER, began, found, look_up, record
-from tests.walk.dated import dated
+from tests.walk.test_proof import dated
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.trust import proofs

@@ -1,12 +1,14 @@
-"""The pure rules: which starts are reserved, how places are divided, and what a run has spent."""
+"""The pure rules: which starts are reserved, how places are divided, and what a run has spent. And locks."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Final
 
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx  # noqa: PT013 - a short name for many
 
+from tileharvest.politeness.lock import Lock
 from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, HostState, Share, Spent
 
 NOW: Final = 1_000.0
@@ -133,3 +135,20 @@ def test_workers_of_a_map_spend_one_budget_until_the_last_has_ended() -> None:
         host.leave(NOW, worker)
     # Another map of the host makes no difference.
     assert spend("1") == spend("5") == Spent()
+
+
+def test_a_lock_is_held_once_until_it_is_dropped(tmp_path: Path) -> None:
+    one, same, other = Lock(tmp_path, "a"), Lock(tmp_path, "a"), Lock(tmp_path, "b")
+    assert not one.is_taken()
+    # To look makes no file.
+    assert list(tmp_path.iterdir()) == []
+    assert one.take()
+    assert not same.take()
+    assert same.is_taken()
+    assert other.take()
+    one.drop()
+    one.drop()
+    assert not same.is_taken()
+    assert same.take()
+    same.drop()
+    other.drop()

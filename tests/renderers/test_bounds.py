@@ -1,16 +1,22 @@
 # ruff: noqa: E501 - the files of sites
 """Configurations that no renderer has written: each is refused in one line, and the other layers are kept."""
 
+import json
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.fuzz import fuzzed
 from tests.renderers.sites import PAGE, WrittenSite
-from tileharvest.errors import SiteError, printable
+from tileharvest.errors import ConfigurationError, SiteError, printable
 from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Site
+from tileharvest.walk.walk import Walk
 
 DEPTH: Final = ("-1", "33", "64", "100000", "1000000000", "1e30", "1" + "0" * 30, '"x"', "null")
 SIDE: Final = ("0", "-1", "16385", "9223372036854775808", "1e999")
@@ -244,3 +250,54 @@ def test_a_site_of_more_than_1000_layers_is_refused() -> None:
     many = ", ".join(tileset % number for number in range(1001))
     with pytest.raises(SiteError, match=r"tilesets is .*expected `array` of length <= 1000"):
         read("overviewer", {"overviewerConfig.js": f"var overviewerConfig = {{tilesets: [{many}]}};"})
+
+
+# -- made-up values
+
+
+NUMBERS = st.one_of(
+    st.integers(),
+    st.floats(),
+    st.sampled_from([0, -1, 2**31, 2**53, 2**63, -(2**63), 2**64, 10**400, 1e308, 5e-324]),
+)
+TEXTS = st.one_of(
+    st.text(st.characters(), max_size=20),
+    st.sampled_from(
+        ["", "..", "/", "//h", "http://[", "{z}", "\ud800", "\0", "%", "{x.__class__}", "http://h:0/"]
+    ),
+)
+VALUES: Any = st.recursive(
+    st.one_of(st.none(), st.booleans(), NUMBERS, TEXTS),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
+    max_leaves=6,
+)
+
+
+def files_of(renderer: str, values: dict[str, str]) -> dict[str, str]:
+    written = WRITTEN[renderer]
+    return {name: written.filled(text, values) for name, text in written.files.items()}
+
+
+def assert_probed(renderer: str, files: dict[str, str]) -> None:
+    try:
+        site = read(renderer, files)
+    except (SiteError, ConfigurationError) as error:
+        lines = [str(error)]
+    else:
+        lines = list(site.refused)
+        for layer in site.layers:
+            for tile in islice(Walk(layer.pyramid).start(), 4):
+                assert layer.addresses.url_of(tile).encode()
+    for line in lines:
+        assert line == printable(line)
+
+
+@pytest.mark.parametrize("renderer", WRITTEN)
+@fuzzed(80)
+@given(data=st.data())
+def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> None:
+    keys = data.draw(st.lists(st.sampled_from(sorted(WRITTEN[renderer].keys)), min_size=1, max_size=3))
+    values = {key: json.dumps(data.draw(VALUES)) for key in keys}
+    if renderer == "xyz":
+        values = {key: value for key, value in values.items() if key != "template"}
+    assert_probed(renderer, files_of(renderer, values))

@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 
 from tests.renderers.sites import WrittenSite
-from tests.renderers.unmined_exports import bitmap, properties
+from tests.renderers.test_unmined import bitmap, properties
 from tileharvest.renderers.overviewer import projection_of
 from tileharvest.renderers.xyz import latitude_of, mercator, south_of
 from tileharvest.tiles.ground import Projection

@@ -1,11 +1,16 @@
-"""The grid against the known values of a real map, exhaustion of small depths, and the law of growth."""
+"""The grid against the known values of a real map; its blocks, rectangles and pyramids against its tiles."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
+from math import floor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tileharvest.renderers.overviewer import projection_of
+from tileharvest.tiles.block import WHOLE, Block, bit_of, bits_of, blocks_in, blocks_of, mask_of
 from tileharvest.tiles.grid import (
     Tile,
     TileRange,
@@ -16,6 +21,10 @@ from tileharvest.tiles.grid import (
     path_of,
     tile_at,
 )
+from tileharvest.tiles.ground import ON_GRID, Ground, Places, Projection, shows
+from tileharvest.tiles.layers import Layer
+from tileharvest.tiles.pyramid import ListedTiles, Pyramid
+from tileharvest.walk.walk import Walk
 
 KNOWN = [
     # Published with the coordinates of the first such harvester, for a map of depth 12.
@@ -168,3 +177,215 @@ def test_tiles_at_another_zoom_are_those_that_share_ground(zone, zoom):
 def test_a_zone_without_tiles_or_of_no_zoom_is_refused(width, height, zoom, message):
     with pytest.raises(ValueError, match=message):
         Zone(center=(0, 0), width=width, height=height, zoom=zoom)
+
+
+# -- blocks
+
+
+columns = st.integers(-(2**20), 2**20)
+masks = st.integers(1, WHOLE)
+
+
+@given(zoom=st.integers(-12, 0), column=columns, row=columns)
+def test_a_tile_has_the_bit_of_its_column_and_row_in_its_block(zoom, column, row):
+    tile = Tile.at(zoom, column, row)
+    [block] = blocks_of("day", [tile])
+    assert (block.column, block.row) == (column // 8, row // 8)
+    assert bit_of(tile) == (row % 8) * 8 + column % 8
+    assert list(block.tiles()) == [(bit_of(tile), tile)]
+    assert tile in block.area
+
+
+def test_the_area_of_a_block_has_its_64_places():
+    block = Block("day", -2, -1, 3)
+    assert set(block.area) == {tile for _, tile in block.tiles()}
+    assert len(block) == len(block.area) == 64
+
+
+@given(mask=masks, column=st.integers(-5, 5), row=st.integers(-5, 5), factor=st.sampled_from([2, 3, 5, 8]))
+def test_the_blocks_below_have_the_children_of_the_masks_tiles_and_no_others(mask, column, row, factor):
+    block = Block("day", -1, column, row, mask)
+    below = block.below(factor)
+    found = [tile for one in below for _, tile in one.tiles()]
+    expected = {child for _, tile in block.tiles() for child in tile.children(factor)}
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    assert len({one.place for one in below}) == len(below)
+
+
+@given(mask=masks)
+def test_a_mask_is_its_bits(mask):
+    assert mask_of(bits_of(mask)) == mask
+    assert [*bits_of(mask)] == [bit for bit in range(64) if mask >> bit & 1]
+
+
+@given(tiles=st.sets(st.builds(Tile.at, st.just(0), st.integers(-20, 20), st.integers(-20, 20)), max_size=99))
+def test_blocks_hold_the_tiles_that_they_were_made_of(tiles):
+    blocks = blocks_of("day", tiles)
+    assert {tile for block in blocks for _, tile in block.tiles()} == tiles
+    assert sum(map(len, blocks)) == len(tiles)
+
+
+areas = st.lists(
+    st.tuples(*[st.integers(-20, 20)] * 4).map(
+        lambda edges: TileRange.between(
+            Tile.at(0, min(edges[:2]), min(edges[2:])), Tile.at(0, max(edges[:2]), max(edges[2:]))
+        )
+    ),
+    max_size=3,
+)
+
+
+@given(several=areas)
+def test_the_blocks_of_areas_have_their_tiles_each_once_however_they_overlap(several):
+    blocks = list(blocks_in("day", several))
+    assert {tile for block in blocks for _, tile in block.tiles()} == {
+        tile for one in several for tile in one
+    }
+    assert len({block.place for block in blocks}) == len(blocks)
+    assert all(map(len, blocks))
+
+
+def test_a_block_keeps_those_tiles_that_a_mask_has_too():
+    block = Block("day", 0, 0, 0, 0b1110)
+    assert block.only(0b0111) == Block("day", 0, 0, 0, 0b0110)
+    assert block.only(0b0001) is None
+
+
+@pytest.mark.parametrize(("zoom", "mask"), [(1, 1), (0, WHOLE + 1), (0, -1)])
+def test_no_block_has_such_a_zoom_or_mask(zoom, mask):
+    with pytest.raises(ValueError, match=r"zoom|mask"):
+        Block("day", zoom, 0, 0, mask)
+
+
+# -- rectangles
+
+
+CENTRES = st.integers(-200, 200).map(lambda number: 2 * number + 1)
+ABOVE = Projection((0.125, 0, 0, 0), (0, 0, -0.125, 0))
+"""Seen from above: eight blocks are a grid unit."""
+
+
+@given(CENTRES, CENTRES, st.sampled_from([2, 5]), st.integers(-3, 0))
+def test_the_tiles_of_what_tiles_cover_are_these_tiles(x: int, y: int, factor: int, zoom: int) -> None:
+    area = TileRange.of(Tile(zoom, x << -zoom, y << -zoom)).wider(2)
+    assert Ground.of(area, factor).tiles(zoom, factor) == area
+
+
+def test_pixels_go_on_over_the_edge_of_a_tile() -> None:
+    assert Ground(1, -1, 3, 1).pixels(0, (384, 384)) == (192, 192, 576, 576)
+    assert Ground(1, -1, 3, 1).pixels(0, (384, 256)) == (192, 128, 576, 384)
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.integers(1, 300), st.integers(1, 300))
+def test_a_rectangle_of_whole_pixels_has_exactly_these(x: int, y: int, wide: int, high: int) -> None:
+    unit = 2 / 384
+    ground = Ground(x * unit, -(y + high) * unit, (x + wide) * unit, -y * unit)
+    assert ground.pixels(0, (384, 384)) == (x % 384, y % 384, x % 384 + wide, y % 384 + high)
+
+
+@pytest.mark.parametrize("edges", [(1, 0, 1, 2), (0, 2, 1, 1), (0, 0, float("inf"), 1)])
+def test_what_has_no_size_is_no_rectangle(edges: tuple[float, float, float, float]) -> None:
+    with pytest.raises(ValueError, match="a rectangle"):
+        Ground(*edges)
+
+
+def test_rectangles_that_share_only_an_edge_do_not_touch() -> None:
+    one = Ground(0, 0, 2, 2)
+    assert [one.touches(Ground(*edges)) for edges in [(2, 0, 4, 2), (1.9, 1.9, 4, 4)]] == [False, True]
+
+
+def test_a_rectangle_of_the_world_seen_from_above_is_one_of_the_picture() -> None:
+    ground = Ground.of_places((-8, 16, 24, 80), ABOVE)
+    assert ground == Ground(-1, -10, 3, -2)
+    assert ground.places(ABOVE) == (-8, 16, 24, 80)
+
+
+SOME: Places = (13, -40, 77, 9)
+
+
+def points(places: Places) -> Iterator[tuple[float, float]]:
+    """A raster of places inside, three to a block."""
+    west, north, east, south = (int(3 * edge) for edge in places)
+    across, down = range(west, east), range(north, south)
+    return product(((n + 0.5) / 3 for n in across), ((n + 0.5) / 3 for n in down))
+
+
+@pytest.mark.parametrize("projection", [ABOVE, projection_of(384, 0), ON_GRID])
+@pytest.mark.parametrize(("zoom", "factor"), [(0, 2), (-1, 2), (-3, 2), (-1, 5)])
+def test_the_tiles_that_show_it_are_those_on_which_its_points_are_drawn(
+    projection: Projection, zoom: int, factor: int
+) -> None:
+    side = 2 * factor**-zoom
+    drawn = (projection.point_of(*point) for point in points(SOME))
+    wanted = {Tile.at(zoom, floor(x / side), floor(-y / side)) for x, y in drawn}
+    around = Ground.of_places(SOME, projection).tiles(zoom, factor)
+    assert wanted == {tile for tile in around if shows(tile, SOME, projection, factor)}
+
+
+def test_a_tile_that_it_only_touches_does_not_show_it() -> None:
+    chunk = (0, 0, 16, 16)
+    assert [str(tile) for tile in Ground.of_places(chunk, ABOVE).tiles(0)] == ["0_1_-1"]
+    assert not shows(Tile(0, 3, -1), chunk, ABOVE)
+
+
+# -- pyramids and layers
+
+
+SEED = Tile.at(-3, 0, 0)
+
+
+def test_within_an_area_nothing_outside_is_named() -> None:
+    """Such as the bounds of a weather map: 3 x 1 deepest tiles, which lie below 2 x 1 coarser ones."""
+    pyramid = Pyramid(2, area=TileRange.between(Tile.at(0, 1, 0), Tile.at(0, 3, 0)))
+    assert tuple(pyramid.range_at(-1)) == (Tile.at(-1, 0, 0), Tile.at(-1, 1, 0))
+    walk = Walk(pyramid)
+    assert walk.below(Tile.at(-1, 0, 0)) == [Tile.at(0, 1, 0)]
+    assert walk.below(Tile.at(-1, 1, 0)) == [Tile.at(0, 2, 0), Tile.at(0, 3, 0)]
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around(stride: int) -> None:
+    pyramid = Pyramid.endless(4, (SEED,), stride=stride)
+    places = {(tile.column, tile.row) for tile in pyramid.beside(SEED)}
+    steps = range(-stride, stride + 1)
+    assert places == {(x, y) for x in steps for y in steps} - {(0, 0)}
+    assert len(Walk(pyramid).below(SEED)) == 4
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pyramid(0), "depth 0 has no tiles"),
+        (lambda: Pyramid(3, factor=1), "factor of 1"),
+        (lambda: Pyramid.endless(3, (), factor=9), "factor of 9"),
+        (lambda: Pyramid(3, factor=5), "no names that stay"),
+        (lambda: Pyramid.endless(4, (Tile.at(0, 0, 0),)), "not of the coarsest zoom, -3"),
+        (lambda: Pyramid.endless(4, (SEED,), stride=0), "within 0 tiles"),
+        # Refused before all are made.
+        (lambda: ListedTiles(Tile.at(0, column, 0) for column in range(10**9)), "more than 500,000 tiles"),
+    ],
+)
+def test_a_pyramid_that_cannot_be_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+LAYER = Layer("night", Pyramid(7), "webp")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": ""}, "no name"),
+        ({"image_extension": "gif"}, "'gif'"),
+        ({"tile_size": (0, 384)}, "0 x 384 pixels"),
+        ({"tile_size": (384, 0)}, "384 x 0 pixels"),
+        ({"north_direction": 4}, "north direction 4"),
+        ({"spawn": (0, 64, 2**63)}, "a number beyond 64 bits"),
+        ({"rendered": 10**30}, "a number beyond 64 bits"),
+    ],
+)
+def test_a_layer_that_cannot_be_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(LAYER, **change)

@@ -4,7 +4,7 @@ import hashlib
 import io
 import zlib
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given
@@ -17,11 +17,14 @@ from tileharvest.tiles.versions import Image
 KINDS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 
 
-def encoded(kind: str) -> bytes:
-    image = Pillow.effect_noise((64, 64), 60).convert("RGB")
+def saved(image: Pillow.Image, kind: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, kind)
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
+
+
+def encoded(kind: str) -> bytes:
+    return saved(Pillow.effect_noise((64, 64), 60).convert("RGB"), kind)
 
 
 def test_flipped_bytes_and_too_many_are_refused_and_the_rest_of_a_longer_file_is_not():
@@ -49,23 +52,20 @@ def test_image_that_is_cut_off_is_refused(kind, missing):
             identify(body[:kept])
 
 
-def drawn(mode: str, kind: str, point: tuple[int, ...] | None = None, **keys) -> bytes:
-    image, buffer = Pillow.new(mode, (128, 128)), io.BytesIO()
-    if point is not None:
-        image.putpixel((127, 127), point)
-    image.save(buffer, kind, **keys)
-    return buffer.getvalue()
+CLEAR: Final = Pillow.new("RGBA", (128, 128))
+DOTTED: Final = CLEAR.copy()
+DOTTED.putpixel((127, 127), (0, 0, 0, 1))
 
 
 @pytest.mark.parametrize(
     ("body", "is_so"),
     [
-        (drawn("RGBA", "PNG"), True),
-        (drawn("LA", "PNG"), True),
-        (drawn("P", "PNG", transparency=0), True),
-        (drawn("RGBA", "WEBP", lossless=True), True),
-        (drawn("RGBA", "PNG", (0, 0, 0, 1)), False),
-        (drawn("RGBA", "PNG")[:60], False),
+        (saved(CLEAR, "PNG"), True),
+        (saved(CLEAR.convert("LA"), "PNG"), True),
+        (saved(Pillow.new("P", (128, 128)), "PNG", transparency=0), True),
+        (saved(CLEAR, "WEBP", lossless=True), True),
+        (saved(DOTTED, "PNG"), False),
+        (saved(CLEAR, "PNG")[:60], False),
         (b"<html>", False),
         *((encoded(kind), False) for kind in KINDS),
     ],
@@ -98,12 +98,6 @@ def webp_of(width: int, height: int) -> bytes:
     return b"RIFF" + (len(chunk) + 4).to_bytes(4, "little") + b"WEBP" + chunk
 
 
-def of_size(kind: str, width: int, height: int) -> bytes:
-    buffer = io.BytesIO()
-    Pillow.new("RGB", (width, height)).save(buffer, kind)
-    return buffer.getvalue()
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("width", "height", "is_one"),
@@ -114,7 +108,7 @@ def of_size(kind: str, width: int, height: int) -> bytes:
     ],
 )
 def test_an_image_is_held_against_the_size_of_the_layers_tiles(kind, width, height, is_one):
-    body = of_size(kind, width, height)
+    body = saved(Pillow.new("RGB", (width, height)), kind)
     if is_one:
         assert identify(body, (384, 384)).extension == KINDS[kind]
         return
@@ -133,7 +127,7 @@ def test_a_small_file_of_many_pixels_is_refused_before_it_is_decoded(side, tile_
 
 def jpeg_of(width: int, height: int) -> bytes:
     """A small JPEG whose header says that it is of this size."""
-    before, marker, after = of_size("JPEG", 16, 16).partition(b"\xff\xc0")
+    before, marker, after = saved(Pillow.new("RGB", (16, 16)), "JPEG").partition(b"\xff\xc0")
     assert marker
     # Behind the marker come the length of the header, 2 bytes, and the bits of a sample, 1 byte.
     return before + marker + after[:3] + height.to_bytes(2) + width.to_bytes(2) + after[7:]
@@ -143,17 +137,14 @@ def jpeg_of(width: int, height: int) -> bytes:
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
 def test_the_size_of_a_webp_is_read_as_pillow_reads_it(lossless, mode):
     for size in ((1, 1), (300, 7), (7, 300)):
-        buffer = io.BytesIO()
-        Pillow.new(mode, size, "#12345678").save(buffer, "WEBP", lossless=lossless)
+        body = saved(Pillow.new(mode, size, "#12345678"), "WEBP", lossless=lossless)
         with pytest.raises(ValueError, match=f"has {size[0]} x {size[1]} pixels, and the tiles"):
-            identify(buffer.getvalue(), (5000, 5000))
+            identify(body, (5000, 5000))
 
 
 def jpeg_of_scans(scans: int) -> bytes:
     """A JPEG to which scans of few bytes were added, each of which goes through all pixels again."""
-    buffer = io.BytesIO()
-    Pillow.new("RGB", (64, 64), "#5a783c").save(buffer, "JPEG", progressive=True)
-    body = buffer.getvalue()
+    body = saved(Pillow.new("RGB", (64, 64), "#5a783c"), "JPEG", progressive=True)
     last = body.rindex(b"\xff\xda")
     return body[:-2] + body[last:-2] * (scans - body.count(b"\xff\xda")) + b"\xff\xd9"
 
@@ -187,21 +178,14 @@ def test_an_image_of_many_parts_is_refused_before_it_is_opened(kind, place, part
 
 
 def noise(kind: str, mode: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    picture = Pillow.frombytes("RGB", (24, 24), Random(kind).randbytes(3 * 24 * 24)).convert(mode)
-    picture.save(buffer, kind, **options)
-    return buffer.getvalue()
+    picture = Pillow.frombytes("RGB", (24, 24), Random(kind).randbytes(3 * 24 * 24))
+    return saved(picture.convert(mode), kind, **options)
 
 
 IMAGES: Final = [
-    noise("PNG", "RGBA"),
-    noise("PNG", "P"),
-    noise("PNG", "RGB", dpi=(72, 72)),
-    noise("JPEG", "RGB"),
-    noise("JPEG", "L", progressive=True),
-    noise("WEBP", "RGB"),
-    noise("WEBP", "RGBA", lossless=True),
-    webp_of(24, 24),
+    *(noise("PNG", "RGBA"), noise("PNG", "P"), noise("PNG", "RGB", dpi=(72, 72))),
+    *(noise("JPEG", "RGB"), noise("JPEG", "L", progressive=True)),
+    *(noise("WEBP", "RGB"), noise("WEBP", "RGBA", lossless=True), webp_of(24, 24)),
 ]
 
 

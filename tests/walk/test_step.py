@@ -21,10 +21,7 @@ MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 DATED = '"6027bf40-1e240"'
 """The ETag of nginx for a file of NOON."""
 AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
-TRUSTED, DOUBTED = (
-    RememberedValidator('"a"', NOON, is_trusted=True),
-    RememberedValidator('"a"', NOON, is_trusted=False),
-)
+TRUSTED, DOUBTED = (RememberedValidator('"a"', NOON, is_trusted=one) for one in (True, False))
 AUDITED = Asked(late=True, audited=True)
 
 
@@ -44,36 +41,29 @@ def step(
 
 
 @pytest.mark.parametrize(
-    ("mark", "asked", "expected"),
+    ("outcome", "mark", "asked", "expected"),
     [
-        (TRUSTED, ON_WALK, Step(skips=True)),
-        (TRUSTED, LATE, Step(skips=True)),
-        (TRUSTED, IN_FULL, Step(seen=AS_IT_WAS)),
-        (TRUSTED, AUDITED, Step(skips=True)),
-        (DOUBTED, ON_WALK, Step(seen=AS_IT_WAS)),
-        (DOUBTED, LATE, Step()),
-        (DOUBTED, AUDITED, Step(skips=True)),
-        (None, ON_WALK, Step(seen=AS_IT_WAS)),
-        (None, LATE, Step()),
-        (RememberedValidator('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
-        (RememberedValidator('"a"', MORNING, is_trusted=True), LATE, Step(doubts=True)),
+        (Outcome.IGNORED, TRUSTED, ON_WALK, Step(skips=True)),
+        (Outcome.IGNORED, TRUSTED, LATE, Step(skips=True)),
+        (Outcome.IGNORED, TRUSTED, IN_FULL, Step(seen=AS_IT_WAS)),
+        (Outcome.IGNORED, TRUSTED, AUDITED, Step(skips=True)),
+        (Outcome.IGNORED, DOUBTED, ON_WALK, Step(seen=AS_IT_WAS)),
+        (Outcome.IGNORED, DOUBTED, LATE, Step()),
+        (Outcome.IGNORED, DOUBTED, AUDITED, Step(skips=True)),
+        (Outcome.IGNORED, None, ON_WALK, Step(seen=AS_IT_WAS)),
+        (Outcome.IGNORED, None, LATE, Step()),
+        (Outcome.IGNORED, RememberedValidator('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
+        (Outcome.IGNORED, RememberedValidator('"a"', MORNING, is_trusted=True), LATE, Step(doubts=True)),
+        (Outcome.UPDATED, TRUSTED, ON_WALK, Step(seen=ANOTHER)),
+        (Outcome.UPDATED, TRUSTED, LATE, Step(doubts=True)),
+        (Outcome.UPDATED, TRUSTED, AUDITED, Step(doubts=True)),
+        (Outcome.UPDATED, None, LATE, Step()),
     ],
 )
-def test_an_unchanged_tile(mark: RememberedValidator | None, asked: Asked, expected: Step) -> None:
-    assert step(Outcome.IGNORED, AS_IT_WAS, mark, asked) == expected
-
-
-@pytest.mark.parametrize(
-    ("mark", "asked", "expected"),
-    [
-        (TRUSTED, ON_WALK, Step(seen=ANOTHER)),
-        (TRUSTED, LATE, Step(doubts=True)),
-        (TRUSTED, AUDITED, Step(doubts=True)),
-        (None, LATE, Step()),
-    ],
-)
-def test_a_changed_tile(mark: RememberedValidator | None, asked: Asked, expected: Step) -> None:
-    assert step(Outcome.UPDATED, ANOTHER, mark, asked) == expected
+def test_what_an_answer_to_a_tile_that_is_there_leads_to(
+    outcome: Outcome, mark: RememberedValidator | None, asked: Asked, expected: Step
+) -> None:
+    assert step(outcome, AS_IT_WAS if outcome is Outcome.IGNORED else ANOTHER, mark, asked) == expected
 
 
 @pytest.mark.parametrize("outcome", [Outcome.NOTHING, Outcome.GONE])
@@ -101,12 +91,14 @@ def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: i
     assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(Pyramid(3), (0, 0))).skips
 
 
-def test_an_audit_draws_from_all_kept_places_below_what_was_skipped() -> None:
-    """Also from the empty ones, where a tile may have been added."""
+def test_an_audit_draws_from_all_kept_places_below_what_was_skipped_also_from_the_empty_ones() -> None:
     known = [Tile(-1, 2, 2), Tile(0, 1, 1)]
     audit = WALK.audit(blocks_of("", known), [TOP], 1.0, "seed")
     assert set(audit.tiles) == {*TOP.children(), *Tile(-1, 2, 2).children()}
     assert audit.known == set(known)
+    # Where the parent of a tile is not kept, from the places beside the tile.
+    audit = Walk(Pyramid(3), (0, 0)).audit(blocks_of("", known[1:]), [TOP], 1.0, "seed")
+    assert set(audit.tiles) == set(Tile(-1, 2, 2).children())
 
 
 def test_an_audit_asks_three_known_tiles_however_many_places_are_empty() -> None:
@@ -114,13 +106,6 @@ def test_an_audit_asks_three_known_tiles_however_many_places_are_empty() -> None
     for number in range(30):
         audit = WALK.audit(blocks_of("", known), (), 0.02, str(number), is_of_index=True)
         assert len(audit.known) >= 3
-
-
-def test_an_audit_draws_from_the_places_beside_a_tile_whose_parent_is_not_kept() -> None:
-    deep = Walk(Pyramid(3), (0, 0))
-    assert set(deep.audit(blocks_of("", [Tile(0, 1, 1)]), [TOP], 1.0, "seed").tiles) == set(
-        Tile(-1, 2, 2).children()
-    )
 
 
 @pytest.mark.parametrize(

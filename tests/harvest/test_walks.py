@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -47,8 +46,8 @@ def said(tile: Tile) -> Validator:
     return Validator(f'"{tile}"', format_datetime(BEGUN + timedelta(hours=age), usegmt=True))
 
 
-def first(tiles: Iterable[Tile] = ALL) -> list[TileResult]:
-    return [replace(added(tile), step=Step(seen=said(tile))) for tile in tiles if tile != MISSING]
+def first() -> list[TileResult]:
+    return [replace(added(tile), step=Step(seen=said(tile))) for tile in ALL if tile != MISSING]
 
 
 @pytest.fixture
@@ -59,8 +58,8 @@ async def folder(tmp_path: Path) -> Path:
 
 
 async def skip(harvest: Harvest, *tops: Tile) -> None:
-    skipping = [TileResult(LAYER, top, Outcome.IGNORED, step=Step(skips=True)) for top in tops or FIRST_LEVEL]
-    await harvest.keep_results(list(skipping))
+    step = Step(skips=True)
+    await harvest.keep_results([TileResult(LAYER, top, Outcome.IGNORED, step=step) for top in tops])
 
 
 async def answer(harvest: Harvest) -> None:
@@ -98,7 +97,7 @@ async def test_skipped_places_are_asked_until_all_have_an_answer(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(folder, LATER) as harvest:
-        await skip(harvest)
+        await skip(harvest, *FIRST_LEVEL)
         assert await asked(harvest) == (set(DEEPEST), AUDIT)
         await harvest.keep_results([TileResult(LAYER, BELOW, Outcome.IGNORED)])
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
@@ -115,7 +114,7 @@ async def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(folder, LATER) as harvest:
-        await skip(harvest)
+        await skip(harvest, *FIRST_LEVEL)
         await harvest.keep_results([added(BELOW)])
         # It is not looked for before all is answered: else the order of answers would decide.
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
@@ -147,7 +146,7 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
 
         # Its mark is read while it is trusted.
         assert (await step()).skips
-        await skip(harvest)
+        await skip(harvest, *FIRST_LEVEL)
         assert set(walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
         assert await step() == Step(seen=said(TOP))
         assert walks.to_audit(LAYER) == []

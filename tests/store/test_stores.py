@@ -36,9 +36,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_an_image_is_named_by_its_sha1(root: Path) -> None:
     FileStore(root).put({IMAGE: BODY})
-    assert [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()] == [
-        f"{IMAGE.sha1[:2]}/{IMAGE.sha1}.png"
-    ]
+    assert files_in(root) == [root / IMAGE.sha1[:2] / f"{IMAGE.sha1}.png"]
 
 
 def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
@@ -83,7 +81,7 @@ def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> N
             store.put({image: body})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert [one for one in root.rglob("*") if one.is_file()] == []
+    assert files_in(root) == []
 
 
 @pytest.mark.parametrize(("number", "is_synced_whole"), [(1, False), (3, False), (40, False), (40, True)])
@@ -133,13 +131,7 @@ PICTURE = b"x" * 1000
 
 
 def files_in(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.is_file())
-
-
-def set_time(folder: Path, before: list[Path], seconds: int) -> None:
-    """Give the files that are new since `before` a time."""
-    for file in set(files_in(folder)) - set(before):
-        os.utime(file, (seconds, seconds))
+    return [file for file in folder.rglob("*") if file.is_file()]
 
 
 def test_what_was_put_is_there_also_for_the_next_process(tmp_path: Path) -> None:
@@ -161,9 +153,10 @@ def test_a_damaged_file_is_not_there(tmp_path: Path, damage: bytes) -> None:
 def test_what_was_not_asked_for_longest_makes_room(tmp_path: Path) -> None:
     cache = DiskCache(tmp_path, 5 * 1032)
     for number in range(5):
-        before = files_in(tmp_path)
+        before = set(files_in(tmp_path))
         cache.put(str(number), PICTURE)
-        set_time(tmp_path, before, number)
+        (new,) = set(files_in(tmp_path)) - before
+        os.utime(new, (number, number))
     assert cache.get("0") == PICTURE
     cache.put("5", PICTURE)
     assert {number for number in range(6) if cache.get(str(number)) is not None} == {0, 3, 4, 5}
@@ -186,7 +179,8 @@ BRISK: dict[str, Any] = {
     | {"max_retries": 2, "backoff": {"init_backoff": TICK, "max_backoff": 2 * TICK, "base": 2.0}},
 }
 LOST = "nothing recorded was lost"
-CALLS: dict[str, Callable[[S3Store], object]] = {
+Call = Callable[[S3Store], object]
+CALLS: dict[str, Call] = {
     "put": lambda store: store.put({IMAGE: BODY}),
     "named": lambda store: store.named(IMAGE.file_name),
 }
@@ -198,7 +192,7 @@ def store(s3: S3) -> S3Store:
 
 
 @pytest.fixture(params=CALLS)
-def call(request: pytest.FixtureRequest) -> Callable[[S3Store], object]:
+def call(request: pytest.FixtureRequest) -> Call:
     return CALLS[request.param]
 
 
@@ -213,22 +207,13 @@ def site(
     return site
 
 
-def refused(status: int, code: str = "") -> Rule:
+def refused(status: int, code: str) -> Rule:
     """Refuses as S3 does, and quotes the key that was used."""
-    text = f"<Error><Code>{code}</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>" if code else ""
+    text = f"<Error><Code>{code}</Code><AWSAccessKeyId>{KEY_ID}</AWSAccessKeyId></Error>"
     return Answer(status, {"Content-Type": "application/xml"}, text.encode())
 
 
-def in_turn(first: list[Rule], then: Rule) -> Rule:
-    left = list(first)
-
-    async def answer(exchange: Exchange) -> web.StreamResponse:
-        return await exchange.answered(left.pop(0) if left else then)
-
-    return answer
-
-
-def failure(call: Callable[[S3Store], object], store: S3Store) -> str:
+def failure(call: Call, store: S3Store) -> str:
     """Returns the error's line, after a look for secrets in it and in a log of it."""
     with pytest.raises(StoreError) as caught:
         call(store)
@@ -274,20 +259,20 @@ def test_other_bytes_under_an_image_s_name_are_damage(s3: S3, store: S3Store) ->
         store.named(IMAGE.file_name)
 
 
-def test_there_is_no_such_bucket(s3: S3, call: Callable[[S3Store], object]) -> None:
+def test_there_is_no_such_bucket(s3: S3, call: Call) -> None:
     assert failure(call, S3Store("nowhere", "maps")) == (
         f"the store s3://nowhere/maps: there is no such bucket (404 NoSuchBucket); {LOST};"
         " create it or correct TILE_STORE, and run again"
     )
 
 
-def test_unknown_credentials_are_one_line(s3: S3, call: Callable[[S3Store], object]) -> None:
+def test_unknown_credentials_are_one_line(s3: S3, call: Call) -> None:
     with s3.checking_credentials():
         assert "the credentials are not accepted (403" in failure(call, S3Store("tiles"))
 
 
 def test_without_credentials_it_says_how_to_give_some(
-    s3: S3, call: Callable[[S3Store], object], monkeypatch: pytest.MonkeyPatch
+    s3: S3, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
@@ -314,10 +299,15 @@ def test_a_refusal_is_one_line_at_once_or_after_all_attempts(
     assert len(site.received) == requests
 
 
-def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Callable[[S3Store], object]) -> None:
+def test_what_passes_is_not_noticed(s3: S3, site: Misbehaving, call: Call) -> None:
     store = S3Store("tiles", **BRISK)
     store.put({IMAGE: BODY})
-    site.rule_for_all = in_turn([rules.reset(), refused(503, "SlowDown")], forwarded(s3.url))
+    first = [rules.reset(), refused(503, "SlowDown")]
+
+    async def answer(exchange: Exchange) -> web.StreamResponse:
+        return await exchange.answered(first.pop(0) if first else forwarded(s3.url))
+
+    site.rule_for_all = answer
     call(store)
 
 
@@ -339,18 +329,10 @@ def test_an_address_is_bucket_and_prefix(text: str, bucket: str, prefix: str) ->
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "my-bucket/tiles",
-        "https://my-bucket.s3.amazonaws.com/tiles",
-        "s3:///tiles",
-        "s3://ab",
-        "s3://My-Bucket",
-        "s3://my..bucket",
-        "s3://my-bucket//tiles",
-        "s3://my-bucket/a/../b",
-        "s3://my-bucket/tiles\n",
-        f"s3://key:{PASSWORD}@my-bucket/tiles",
-        f"s3://my-bucket/tiles?secret={PASSWORD}",
+        *("", "my-bucket/tiles", "https://my-bucket.s3.amazonaws.com/tiles", "s3:///tiles"),
+        *("s3://ab", "s3://My-Bucket", "s3://my..bucket"),
+        *("s3://my-bucket//tiles", "s3://my-bucket/a/../b", "s3://my-bucket/tiles\n"),
+        *(f"s3://key:{PASSWORD}@my-bucket/tiles", f"s3://my-bucket/tiles?secret={PASSWORD}"),
     ],
 )
 def test_what_is_no_address_is_one_line_with_an_example_and_without_a_password(text: str) -> None:

@@ -28,8 +28,18 @@ def test_a_map_is_harvested_with_the_settings_of_the_project(
     with (project / "quotes" / "settings.py").open("a", encoding="utf-8") as settings:
         settings.write(_OWN)
     (project / "maps.toml").write_text(f'[m]\nurl = "{server.url}/"\ncontact = "me@example.net"\n')
-    ended = subprocess.run(
-        [sys.executable, "-m", "scrapy", "crawl", "overviewer", "-a", "map=m"],
+    ended = run(project, "crawl", "overviewer", "-a", "map=m")
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert "'CONCURRENT_REQUESTS': 3" in ended.stderr
+    agents = {line.agent for line in server.log()}
+    assert agents == {"quotes (+http://quotes.example.net) (+me@example.net)"}
+    # The commands know the spiders of maps, whether or not the project has the add-on.
+    assert "map 'm' is already harvested" in run(project, "harvest", "m", "-s", "ADDONS={}").stdout
+
+
+def run(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "scrapy", *words],
         cwd=project,
         env={**os.environ, "PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "quotes.settings"},
         capture_output=True,
@@ -37,7 +47,3 @@ def test_a_map_is_harvested_with_the_settings_of_the_project(
         timeout=240,
         check=False,
     )
-    assert ended.returncode == 0, ended.stderr[-3000:]
-    assert "'CONCURRENT_REQUESTS': 3" in ended.stderr
-    agents = {line.agent for line in server.log()}
-    assert agents == {"quotes (+http://quotes.example.net) (+me@example.net)"}

@@ -7,10 +7,10 @@ from scrapy import Spider
 from scrapy.crawler import AsyncCrawlerRunner, Crawler
 from scrapy.settings import Settings
 
-from tileharvest.spiders import tiles
 from tileharvest.spiders.site_probe import SiteProbeSpider
+from tileharvest.spiders.tiles import SPIDERS
 
-USUAL_SPIDER = vars(tiles)["OverviewerSpider"]
+USUAL_SPIDER = SPIDERS["overviewer"]
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
 
 

@@ -19,6 +19,7 @@ from tileharvest.commands.terminal import say
 from tileharvest.harvest.holdings import kept_open
 from tileharvest.renderers.registry import USUAL
 from tileharvest.spiders.log import WHOSE
+from tileharvest.spiders.tiles import SPIDERS
 
 _logger = logging.getLogger(__name__)
 
@@ -146,8 +147,8 @@ class Runner:
         return working < self._at_once and under_way < self._at_once * _WAITING
 
     def _begin(self, name: str) -> None:
-        # Any spider of tiles harvests any map.
-        self._crawlers[name] = self._process.create_crawler(USUAL.name)
+        # Any spider of tiles harvests any map. A project may have its spiders somewhere else.
+        self._crawlers[name] = self._process.create_crawler(SPIDERS[USUAL.name])
         task = asyncio.ensure_future(self._harvest(name, self._crawlers[name]))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)

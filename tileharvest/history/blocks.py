@@ -224,7 +224,7 @@ _COUNT: Final = insert_into(changes).from_select(
 def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
     """Returns what is known of the block's 64 places, whatever its mask.
 
-    `harvest` and `layer` are ids. Takes one query. What this harvest has seen itself is not trusted before
+    `harvest` and `layer` are ids. Takes two queries. What this harvest has seen itself is not trusted before
     its end, and nothing is if it has withdrawn trust in the layer. Raises ValueError if the rows are damaged.
     """
     its = {**_places(layer, block), "in_layer": layer, "in_harvest": harvest}

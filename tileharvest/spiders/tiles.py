@@ -527,5 +527,7 @@ def _spider_for(name: str) -> type[TileSpider]:
     return type(f"{name.capitalize()}Spider", (TileSpider,), members)
 
 
+SPIDERS: Final = {name: _spider_for(name) for name in RENDERERS}
+"""The spider of each renderer."""
 # Scrapy looks for spiders among the names of this module.
-globals().update({spider.__name__: spider for spider in map(_spider_for, RENDERERS)})
+globals().update({spider.__name__: spider for spider in SPIDERS.values()})

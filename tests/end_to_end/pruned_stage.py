@@ -1,10 +1,9 @@
 """What the tests of pruned walks share: what harvests say, and what they leave."""
 
 import re
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.project import Project
 
 RARELY: Final = 100_000
 """Days from one full harvest to the next, for versions of a map that lie months apart."""
@@ -34,17 +33,6 @@ def the_walk(log: str) -> Walked:
     return found
 
 
-def latest(project: Project) -> dict[LayerTile, bytes]:
-    """The tiles that the history takes for present, with their bytes."""
-    stored, found = project.stored(), {}
-    for version in sorted(project.versions(), key=lambda version: version.day):
-        if version.sha1 is None:
-            found.pop(version.tile, None)
-        else:
-            found[version.tile] = stored[f"{version.sha1[:2]}/{version.sha1}.{version.extension}"]
-    return found
-
-
 def counts(project: Project) -> dict[str, int]:
     """Of the last harvest: tiles by outcome."""
     rows = project.query(
@@ -52,12 +40,3 @@ def counts(project: Project) -> dict[str, int]:
         " WHERE harvest = (SELECT max(id) FROM harvests) GROUP BY outcome"
     )
     return {outcome: int(tiles) for outcome, tiles in rows}
-
-
-def twin(project: Project, url: str, name: str, folder: Path, **keys: Any) -> Project:
-    """A project with a copy of the same data, and the same map with other keys."""
-    folder.mkdir()
-    other = Project(folder)
-    other.adopt(project.data)
-    other.add_map(name, url, **keys)
-    return other

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,13 +22,6 @@ from tests.servers.nginx import Nginx
 
 _LOOK: Final = 0.005
 """Seconds between two looks at something that another process does."""
-
-
-def quiet_now() -> str:
-    """Returns quiet hours of twelve hours around the present, in UTC. A day that is quiet as a whole is
-    refused."""
-    now = datetime.now(UTC)
-    return f"{now - timedelta(hours=6):%H:%M}-{now + timedelta(hours=6):%H:%M}"
 
 
 class LayerTile(NamedTuple):

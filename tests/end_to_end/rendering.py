@@ -3,7 +3,6 @@
 Names are computed here in another way than the program's: from column and row, not step by step.
 """
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +64,3 @@ class Rendering:
         """The tiles among names of files below the folder, such as `world-lighting/0/3.png`."""
         found = {name.removeprefix(self.layer).removesuffix(".png") for name in names}
         return self.tiles(path for path in found if path and set(path) <= set("/0123"))
-
-    def replace(self, path: str, image: bytes, seconds: int) -> None:
-        """Let a tile have other bytes, and this modification time, in seconds since 1970."""
-        file = self.file(path)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(image)
-        os.utime(file, (seconds, seconds))

@@ -1,15 +1,23 @@
 """How `scrapy harvest` and `scrapy crawl` end, what they write where, and what a dry run leaves."""
 
 import json
-import socket
 from collections.abc import Callable
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, Stage, drawn, visit
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    SECOND_DAY,
+    THIRD_DAY,
+    Stage,
+    address,
+    drawn,
+    visit,
+)
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import SMALL, SMALL_DAY
 from tests.end_to_end.rendering import LAYER, Rendering
+from tests.servers import rules
 from tests.servers.nginx import Nginx
 
 
@@ -52,11 +60,24 @@ def test_a_crawl_ends_with_the_status_of_a_harvest(
     assert status(SMALL, "-s", 'BUDGET={"requests": 5}') == 4
     assert [status(SMALL), status(SMALL)] == [0, 0]
     assert status("partly") == 3
-    with socket.socket() as taken:
-        # A port that nobody listens to.
-        taken.bind(("127.0.0.1", 0))
-        project.add_map("away", f"http://127.0.0.1:{taken.getsockname()[1]}/")
-        assert status("away", "-s", "RETRY_TIMES=0") == 5
+    project.add_map("away", "http://127.0.0.1:1/")
+    assert status("away", "-s", "RETRY_TIMES=0") == 5
+
+
+def test_what_fails_in_harvest_after_harvest_is_told_with_what_broke(stage: Stage) -> None:
+    """One tile is broken off, and the other one is forbidden."""
+    # One request at a time: after a failure on the way a 403 might be taken for a limit.
+    stage.describe(concurrency=1)
+    stage.site.rules = {address("32"): rules.broken_off(100), address("33"): rules.status(403)}
+    for day in (FIRST_DAY, SECOND_DAY, THIRD_DAY):
+        assert visit(stage.project, day).status == 3
+    broken, forbidden = json.loads(stage.project.scrapy("failures", "small", "--json").stdout)
+    assert (broken["tile"], broken["harvests"]) == ("world-day:0_1_-3", 3)
+    assert (forbidden["tile"], forbidden["harvests"]) == ("world-day:0_3_-3", 3)
+    assert forbidden["reason"] == "403 Forbidden (2 attempts)"
+    *_, line = stage.project.scrapy("failures", "small").stdout.splitlines()
+    assert line.startswith("2 tiles failed in 3 harvests or more: ")
+    assert all(row["tile"] in line for row in (broken, forbidden))
 
 
 def test_a_dry_run_reports_what_a_harvest_reports_and_changes_no_byte(stage: Stage) -> None:

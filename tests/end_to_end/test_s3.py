@@ -1,7 +1,6 @@
 """A harvest whose images go to S3."""
 
-from http.client import HTTPConnection
-from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
@@ -11,16 +10,10 @@ from tests.end_to_end.rendering import Rendering
 from tests.servers.s3 import S3
 
 
-@pytest.fixture
-def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> S3:
-    """An empty bucket, which the environment of programs names as the place of the images."""
-    monkeypatch.setenv("TILE_STORE", "s3://tiles/my/maps")
-    return s3
-
-
 def test_every_published_image_is_in_the_bucket_alone_and_the_viewer_shows_it(
-    project: Project, small_map: Rendering, bucket: S3
+    project: Project, small_map: Rendering, s3: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TILE_STORE", "s3://tiles/my/maps")
     project.crawl(SMALL, SMALL_DAY)
     published = small_map.images()
     versions = {version.tile: version for version in project.versions()}
@@ -28,14 +21,10 @@ def test_every_published_image_is_in_the_bucket_alone_and_the_viewer_shows_it(
     for tile, body in published.items():
         sha1 = versions[tile].sha1
         assert sha1 is not None
-        assert bucket.ask("GET", f"/tiles/my/maps/{sha1[:2]}/{sha1}.png").body == body
+        assert s3.ask("GET", f"/tiles/my/maps/{sha1[:2]}/{sha1}.png").body == body
     assert not (project.data / "tiles").exists()
     version = next(iter(versions.values()))
     with project.running("serve", "--port", "0") as viewer:
-        assert viewer.stdout is not None
-        address = urlsplit(viewer.stdout.readline().split()[4])
-        connection = HTTPConnection(str(address.hostname), address.port or 0, timeout=240)
-        connection.request("GET", f"/tiles/{version.sha1}.{version.extension}")
-        answer = connection.getresponse()
-        assert (answer.status, answer.read()) == (200, published[version.tile])
-        connection.close()
+        address = viewer.stdout.readline().split()[4]
+        with urlopen(f"{address}tiles/{version.sha1}.{version.extension}") as answer:
+            assert answer.read() == published[version.tile]

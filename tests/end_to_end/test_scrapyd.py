@@ -2,11 +2,9 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +19,7 @@ from tests.servers.misbehaving import Misbehaving, misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.rules import Gate
-from tests.servers.scrapyd import PASSWORD, PROJECT, USER, Scrapyd, scrapyd
+from tests.servers.scrapyd import PASSWORD, USER, Scrapyd, scrapyd
 
 QUICK: Final = "quick"
 SLOW: Final = "slow"
@@ -37,7 +35,6 @@ class Host:
 
     scrapyd: Scrapyd
     project: Project
-    clone: Path
     slow_site: Misbehaving
 
 
@@ -54,7 +51,7 @@ def host(shared_maps: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         project.add_map(QUICK, quick_site.url)
         project.add_map(SLOW, slow_site.url, concurrency=1)
         deploy(clone, running)
-        yield Host(running, project, clone, slow_site)
+        yield Host(running, project, slow_site)
 
 
 def schedule(host: Host, name: str) -> str:
@@ -88,18 +85,6 @@ def deploy(clone: Path, server: Scrapyd) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["status"] == "ok", done.stdout
-
-
-def files(folder: Path) -> set[str]:
-    found = (file for file in folder.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-    return {file.relative_to(folder).as_posix() for file in found}
-
-
-def test_the_egg_holds_every_file_of_the_program_and_nothing_else_but_its_bytecode(host: Host) -> None:
-    (egg,) = (host.scrapyd.folder / "eggs" / PROJECT).iterdir()
-    with zipfile.ZipFile(egg) as opened:
-        held = {name for name in opened.namelist() if not re.search("^EGG-INFO/|/__pycache__/", name)}
-    assert held == {f"tileharvest/{name}" for name in files(host.clone / "tileharvest")}
 
 
 def test_a_cancelled_job_gives_all_leases_back_and_continues_without_asking_twice(host: Host) -> None:

@@ -1,7 +1,6 @@
 """Tiles that are answered badly: with a status, with something that is not an image, or not to the end.
 
-On the first day the tiles are new, on the second the site is well, and on the third the known tiles are
-answered badly again.
+On the first day the tiles are new, and on the second the site is well.
 """
 
 from typing import NamedTuple
@@ -12,7 +11,6 @@ from tests.end_to_end.bad_input.small_site import (
     FIRST_DAY,
     PATHS,
     SECOND_DAY,
-    THIRD_DAY,
     Found,
     Stage,
     Visit,
@@ -33,9 +31,6 @@ class Bad(NamedTuple):
 
 
 FIVE = " (5 attempts)"
-BROKEN_OFF, SILENT = "13", "21"
-UNCHANGED = (BROKEN_OFF, SILENT)
-"""Tiles that do not fail on the third day: HEAD shows one as unchanged, and the other one would take long."""
 BAD = {
     "00": Bad(
         rules.body(rules.ERROR_PAGE, "text/html"), 1, "the answer is a page of HTML or XML (1 attempt)"
@@ -46,9 +41,9 @@ BAD = {
     "10": Bad(rules.status(500), 5, "500 Internal Server Error (5 attempts)"),
     "11": Bad(rules.status(401), 1, "401 Unauthorized (1 attempt)"),
     "12": Bad(rules.status(400), 1, "400 Bad Request (1 attempt)"),
-    BROKEN_OFF: Bad(rules.broken_off(100), 5, FIVE),
+    "13": Bad(rules.broken_off(100), 5, FIVE),
     "20": Bad(rules.reset(), 5, FIVE),
-    SILENT: Bad(rules.hang(), 5, FIVE),
+    "21": Bad(rules.hang(), 5, FIVE),
     "22": Bad(rules.first(3, rules.status(500)), 4),
     "23": Bad(rules.first(2, rules.broken_off(100)), 3),
     "30": Bad(rules.first(2, rules.reset()), 3),
@@ -57,62 +52,49 @@ BAD = {
     "33": Bad(rules.first(1, rules.status(403)), 2),
 }
 FAILING = [path for path, bad in BAD.items() if bad.reason]
-ABOVE = "3"
-"""A known tile above others that fails on the third day."""
 
 
 class Days(NamedTuple):
-    visits: list[Visit]
-    found: list[dict[str, Found]]
+    bad: Visit
+    found: dict[str, Found]
+    """On the first day."""
     asked: dict[str, list[str]]
     """The methods of the first day's requests, by path."""
+    well: Visit
 
 
 @pytest.fixture(scope="module")
 def days(shared_stage: Stage) -> Days:
     site, project = shared_stage.site, shared_stage.project
-    again = {address(path): BAD[path].rule for path in FAILING if path != SILENT}
-    by_day = {
-        FIRST_DAY: {address(path): bad.rule for path, bad in BAD.items()},
-        SECOND_DAY: {},
-        THIRD_DAY: {**again, address(ABOVE): rules.status(500)},
-    }
-    visits, states, asked = [], [], {}
-    for day, site.rules in by_day.items():
-        # In 3 s the server answers all requests that it does not leave silent, even on a busy machine. A host
-        # that was taken for down would be asked for a good tile once more.
-        visits.append(visit(project, day, "-s", "DOWNLOAD_TIMEOUT=3", "-s", "HOST_DOWN_AFTER=100"))
-        states.append(found(project))
-        asked = asked or {path: methods(site, path) for path in PATHS}
-    return Days(visits, states, asked)
+    site.rules = {address(path): bad.rule for path, bad in BAD.items()}
+    # In 3 s the server answers all requests that it does not leave silent, even on a busy machine. A host
+    # that was taken for down would be asked for a good tile once more.
+    bad = visit(project, FIRST_DAY, "-s", "DOWNLOAD_TIMEOUT=3", "-s", "HOST_DOWN_AFTER=100")
+    state, asked = found(project), {path: methods(site, path) for path in PATHS}
+    site.rules = {}
+    return Days(bad, state, asked, visit(project, SECOND_DAY))
 
 
 @pytest.mark.parametrize("path", BAD)
 def test_a_new_tile_is_asked_as_often_as_that_can_help(days: Days, path: str) -> None:
     bad = BAD[path]
-    outcome, reason = days.found[0][path]
+    outcome, reason = days.found[path]
     assert days.asked[path] == ["GET"] * bad.attempts
     assert outcome == ("fail" if bad.reason else "add")
     assert bad.reason in (reason or "")
     assert len((reason or "").splitlines()) == bool(bad.reason)
 
 
-@pytest.mark.parametrize("path", FAILING)
-def test_what_is_answered_badly_never_becomes_a_version(days: Days, shared_stage: Stage, path: str) -> None:
-    found_on = [day[path].outcome for day in days.found]
-    assert found_on == ["fail", "add", "ign" if path in UNCHANGED else "fail"]
-    right = (SECOND_DAY, shared_stage.files.sha1(path))
-    assert [row[:2] for row in versions(shared_stage.project, path)] == [right]
-
-
 def test_failures_show_in_the_counts_the_exit_status_and_one_line(days: Days) -> None:
-    """On the third day one more tile fails and two do not. The walk goes on below it."""
     failed = len(FAILING)
-    assert [(day.status, day.counts) for day in days.visits] == [
-        (3, {"add": 20 - failed, "fail": failed}),
-        (0, {"add": failed, "ign": 20 - failed}),
-        (3, {"ign": 21 - failed, "fail": failed - 1}),
-    ]
-    (line,) = days.visits[0].said.splitlines()
+    assert (days.bad.status, days.bad.counts) == (3, {"add": 20 - failed, "fail": failed})
+    (line,) = days.bad.said.splitlines()
     assert line.startswith("failed tiles of map 'small': ")
-    assert days.visits[1].said == ""
+    well = (days.well.status, days.well.counts, days.well.said)
+    assert well == (0, {"add": failed, "ign": 20 - failed}, "")
+
+
+def test_what_is_answered_badly_never_becomes_a_version(days: Days, shared_stage: Stage) -> None:
+    for path in FAILING:
+        right = (SECOND_DAY, shared_stage.files.sha1(path))
+        assert [row[:2] for row in versions(shared_stage.project, path)] == [right]

@@ -1,9 +1,5 @@
 """Configurations that cannot be read, or that maps.toml does not fit, beside a good map in the same run."""
 
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from tests.end_to_end.bad_input.small_site import FIRST_DAY, LAYER, Stage, configuration, visit
 from tests.servers import rules
 
@@ -21,30 +17,18 @@ WRONG_LAYER = '{"path": "deep", "zoomLevels": 1000000000, "imgextension": "png"}
 SAID_OF_LAYER = "layer 'deep' is not as Overviewer writes it: zoomLevels is 1000000000: expected `int` <= 32"
 
 
-@contextmanager
-def closed_port() -> Iterator[int]:
-    """A port that refuses all connections. It is bound, so that no other program opens it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield taken.getsockname()[1]
-
-
 def test_what_cannot_be_read_is_one_line_and_the_good_map_is_harvested(stage: Stage) -> None:
-    with closed_port() as port:
-        for name in SAID:
-            address = f"http://127.0.0.1:{port}" if name == "closed" else f"{stage.site.url}/{name}"
-            stage.project.add_map(name, f"{address}/")
-        stage.site.rules = {
-            f"/{name}/overviewerConfig.js": rule
-            for name, rule in {
-                "page": rules.body(rules.ERROR_PAGE, "text/html"),
-                "pointer": rules.body(rules.LFS_POINTER),
-                "ill": rules.status(500),
-                "forbidden": rules.status(403),
-                "broken": rules.reset(),
-            }.items()
-        }
-        done = visit(stage.project, FIRST_DAY, names=(*SAID, "small"))
+    for name in SAID:
+        address = "http://127.0.0.1:1/" if name == "closed" else f"{stage.site.url}/{name}/"
+        stage.project.add_map(name, address)
+    stage.site.rules = {
+        "/page/overviewerConfig.js": rules.body(rules.ERROR_PAGE, "text/html"),
+        "/pointer/overviewerConfig.js": rules.body(rules.LFS_POINTER),
+        "/ill/overviewerConfig.js": rules.status(500),
+        "/forbidden/overviewerConfig.js": rules.status(403),
+        "/broken/overviewerConfig.js": rules.reset(),
+    }
+    done = visit(stage.project, FIRST_DAY, names=(*SAID, "small"))
     *bad, good = done.reports
     assert (done.status, good["exit_status"], good["counts"]) == (5, 0, {"add": 20})
     assert stage.project.query("SELECT name FROM maps") == [("small",)]

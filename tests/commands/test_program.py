@@ -163,6 +163,15 @@ def test_a_viewer_without_any_map_says_how_to_add_one(
     assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.stderr
 
 
+def test_without_what_maps_need_a_line_says_what_to_install() -> None:
+    code = "import sys; sys.modules['chompjs'] = None; from tileharvest.commands.program import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "queue"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: chompjs is not installed: the commands need TileHarvest with its extra `maps`\n"
+    )
+
+
 @pytest.mark.parametrize("words", [["harvest", "--help"], ["maps"]])
 def test_a_command_whose_reader_has_seen_enough_ends_without_a_word(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "maps.toml").write_text('[small]\nurl = "http://h/"\n')

@@ -37,10 +37,13 @@ class Served:
     files: dict[str, SiteFile]
     asked: list[str] = field(default_factory=list)
     read: dict[str, SiteFile] = field(default_factory=dict)
+    refused: str = ""
 
     async def fetch(self, method: str, url: str) -> Fetched:
         name = url.removeprefix(PAGE)
         self.asked.append(name)
+        if name == self.refused:
+            return Fetched(403)
         file = self.files.get(name, MISSING)
         self.read[url] = file
         return Fetched(404) if file is MISSING else Fetched(200, file.body, url)
@@ -105,6 +108,15 @@ def bluemap(shared_maps: Path, tmp_path: Path) -> Served:
     return Served(
         {file.relative_to(folder).as_posix(): SiteFile(Validator('"1"'), file.read_bytes()) for file in files}
     )
+
+
+def test_where_an_index_is_refused_the_site_is_probed_anew(bluemap: Served) -> None:
+    """As by a host that limits requests: the file is neither there nor missing."""
+    before = bluemap.probed_by(probe_as_named, WORLD, {})
+    known, bluemap.read, bluemap.refused = bluemap.read, {}, INDEX[0]
+    by_name = {url.removeprefix(PAGE): file for url, file in known.items()}
+    found = bluemap.probed_by(probe_as_named, WORLD, by_name)
+    assert (found.layers, found.indexes) == (before.layers, {})
 
 
 def asked_on_the_next_day(site: Served, changed: str = "") -> list[str]:

@@ -75,7 +75,12 @@ def _checked(argv: list[str], settings: Settings) -> list[str]:
         sys.exit(0)
     module = f"{commands.__name__}.{word}"
     names = [one.name for one in iter_modules(commands.__path__)]
-    is_ours = word in names and hasattr(import_module(module), "Command")
+    try:
+        is_ours = word in names and hasattr(import_module(module), "Command")
+    except ModuleNotFoundError as error:
+        # Who has installed the scheduler alone has no commands.
+        write_error(f"{error.name} is not installed: the commands need TileHarvest with its extra `maps`")
+        sys.exit(ExitStatus.USAGE)
     settings.set("COMMANDS_MODULE", module if is_ours else "", priority="cmdline")
     others = [one.name for one in entry_points(group="scrapy.commands")]
     if not is_ours and word not in (scrapys := [*_commands("scrapy.commands"), *others]):

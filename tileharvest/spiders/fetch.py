@@ -192,8 +192,8 @@ async def probe_as_before(
         for url in recalled[of_probe:] or known:
             if known[url] != MISSING:
                 answers[url] = await fetch("GET", url)
-        # A site that redirects its files must be probed to know where they lie.
-        is_as_before = all(read[url] == known[url] and answer.url == url for url, answer in answers.items())
+        # `read` lacks what was refused. Files that are redirected must be probed to know where they lie.
+        is_as_before = all(read.get(url) == known[url] and one.url == url for url, one in answers.items())
         if is_as_before and len(site.indexes) == len(site.layers):
             read.update(known)
             return site

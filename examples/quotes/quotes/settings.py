@@ -7,5 +7,5 @@ ROBOTSTXT_OBEY = True
 
 ADDONS = {"tileharvest.TileHarvest": 300}
 
-# For `scrapy queue quotes` and the other commands. `tileharvest queue quotes` needs no such line.
+# For `scrapy queue quotes` and the other commands, which need the extra `maps`.
 COMMANDS_MODULE = "tileharvest.commands"

@@ -3,7 +3,6 @@
 
 import json
 import re
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
 
@@ -18,144 +17,104 @@ from tileharvest.renderers.registry import RENDERERS
 from tileharvest.renderers.site import Site
 from tileharvest.walk.walk import Walk
 
-DEPTH: Final = ("-1", "33", "64", "100000", "1000000000", "1e30", "1" + "0" * 30, '"x"', "null")
-SIDE: Final = ("0", "-1", "16385", "9223372036854775808", "1e999")
-PLACE: Final = ("1e999", "-1e999", "1e300", "9223372036854775808")
-TIME: Final = ("1e999", "1e300", "9223372036854775808")
-TURNS: Final = ("9", "-1", "9223372036854775808")
 TEXT: Final = ('"\\ud800"', '"' + "a" * 5000 + '"', '"' + "a" * 1_000_000 + '"', '"\\u0000"')
-NAME: Final = ('""', *TEXT)
-TAG: Final = ('"\\ud800"', '"' + "a" * 257 + '"', '"' + "a" * 1_000_000 + '"')
-SUFFIX: Final = ('"bmp"', '"../png"', '"\\ud800"', '"' + "p" * 1_000_000 + '"')
-
-
+WRITTEN: Final[dict[str, dict[str, str]]] = {
+    "overviewer": {
+        "overviewerConfig.js": (
+            'var overviewerConfig = {"CONST": {"tileSize": <tileSize=384>}, "map": {"cacheTag": <cacheTag="1">}, '
+            '"tilesets": [{"path": "good", "zoomLevels": 3, "imgextension": "png"}, {"path": <path="other">, '
+            '"zoomLevels": <zoomLevels=3>, "imgextension": <imgextension="png">, "world": <world="w">, "bgcolor": <bgcolor="#fff">, '
+            '"base": <base="">, "north_direction": <north_direction=0>, "spawn": [1, 2, <spawn=3>], '
+            '"last_rendertime": <last_rendertime=5>}]};'
+        )
+    },
+    "mapcrafter": {
+        "config.js": (
+            'var CONFIG = {"maps": {"good": {"imageFormat": "png", "maxZoom": 3, "rotations": [0], '
+            '"tileSize": 384, "textureSize": 12}, <name="other">: {"imageFormat": <imageFormat="png">, "maxZoom": <maxZoom=3>, '
+            '"rotations": [<rotation=0>], "tileSize": [<tileSize=384>, 384], "textureSize": <textureSize=12>, '
+            '"tileOffsets": [[0, <tileOffset=0>]], "lastRendered": [<lastRendered=5>], "world": <world="w">}}};'
+        )
+    },
+    "dynmap": {
+        "up/configuration": (
+            '{"worlds": [{"name": "w", "maps": [{"type": "HDMapType", "name": "good", "prefix": "g", '
+            '"worldtomap": [4, 0, 0, 0, 0, -4, 0, 1, 0]}]}, {"name": <world="v">, "center": {"x": <center=0>}, '
+            '"maps": [{"type": "HDMapType", "name": <name="other">, "prefix": <prefix="o">, "image-format": <image-format="png">, '
+            '"worldtomap": [<worldtomap=4>, 0, 0, 0, 0, -4, 0, 1, 0], "mapzoomout": <mapzoomout=3>, '
+            '"tilescale": <tilescale=0>, "background": <background="#fff">}]}]}'
+        )
+    },
+    "bluemap": {
+        "settings.json": '{"maps": ["good", <name="other">], "mapDataRoot": <root="maps">}',
+        "maps/good/settings.json": (
+            '{"lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": 3}}'
+        ),
+        "maps/other/settings.json": (
+            '{"lowres": {"tileSize": [<tileSize=500>, <tileSize=500>], "lodFactor": <lodFactor=5>, "lodCount": <lodCount=3>},'
+            ' "name": <label="w">, "sorting": <sorting=1>, "startPos": [<startPos=0>, 0], "voidColor": [<colour=0>, 0, 0]}'
+        ),
+    },
+    "squaremap": {
+        "tiles/settings.json": '{"worlds": [{"name": "good"}, {"name": <name="other">, "order": <order=1>}]}',
+        "tiles/good/settings.json": '{"zoom": {"max": 3}}',
+        "tiles/other/settings.json": (
+            '{"zoom": {"max": <max=3>}, "spawn": {"x": <x=0>, "z": 0}, "center": {"x": 0, "z": <z=0>}}'
+        ),
+    },
+    "pl3xmap": {
+        "tiles/settings.json": (
+            '{"format": <format="png">, "worldSettings": [{"name": "good", "renderers": [{"label": "basic"}]}, '
+            '{"name": "other", "renderers": [{"label": <label="basic">}], "order": <order=1>}]}'
+        ),
+        "tiles/good/settings.json": '{"zoom": {"maxOut": 3}}',
+        "tiles/other/settings.json": '{"zoom": {"maxOut": <maxOut=3>}, "spawn": {"x": <x=0>, "z": 0}}',
+    },
+    "unmined": {
+        "unmined.map.properties.js": (
+            'UnminedMapProperties = {"minZoom": <minZoom=-3>, "maxZoom": <maxZoom=0>, "imageFormat": <imageFormat="png">, '
+            '"worldName": <worldName="w">, "background": <background="#fff">}'
+        ),
+        "unmined.map.regions.js": "UnminedRegions = [{x: <x=0>, z: 0, m: [<word=1>]}]",
+    },
+    "xyz": {
+        "": '{"tilejson": "3.0.0", "tiles": ["<template=https://map.example.net/t/{z}/{x}/{y}.png>"], "minzoom": <minzoom=4>, "maxzoom": 7, "name": <name="w">, "bounds": [-180, -85, 180, 85], "tileSize": <tileSize=256>}'
+    },
+}  # fmt: skip
+"""Sites of two layers; those of uNmINeD and plain tiles have one. `<key=value>` is a healthy value of the last."""
 _VALUE: Final = re.compile("<([^=>]+)=([^>]*)>")
 
-
-@dataclass(frozen=True)
-class Written:
-    """A site of two layers. In its files, `<key=value>` is a healthy value of the second layer."""
-
-    files: dict[str, str]
-    is_alone: bool = False
-    """Whether the site has only one layer."""
-
-    def asked(self, renderer: str, **values: str) -> Site:
-        return read(renderer, {name: self.filled(text, values) for name, text in self.files.items()})
-
-    @property
-    def keys(self) -> list[str]:
-        return sorted({key for text in self.files.values() for key, _ in _VALUE.findall(text)})
-
-    def filled(self, text: str, values: dict[str, str]) -> str:
-        return _VALUE.sub(lambda found: values.get(found[1], found[2]), text)
-
-
-WRITTEN: Final = {
-    "overviewer": Written(
-        {
-            "overviewerConfig.js": (
-                'var overviewerConfig = {"CONST": {"tileSize": <tileSize=384>}, "map": {"cacheTag": <cacheTag="1">}, '
-                '"tilesets": [{"path": "good", "zoomLevels": 3, "imgextension": "png"}, {"path": <path="other">, '
-                '"zoomLevels": <zoomLevels=3>, "imgextension": <imgextension="png">, "world": <world="w">, "bgcolor": <bgcolor="#fff">, '
-                '"base": <base="">, "north_direction": <north_direction=0>, "spawn": [1, 2, <spawn=3>], '
-                '"last_rendertime": <last_rendertime=5>}]};'
-            )
-        },
-    ),
-    "mapcrafter": Written(
-        {
-            "config.js": (
-                'var CONFIG = {"maps": {"good": {"imageFormat": "png", "maxZoom": 3, "rotations": [0], '
-                '"tileSize": 384, "textureSize": 12}, <name="other">: {"imageFormat": <imageFormat="png">, "maxZoom": <maxZoom=3>, '
-                '"rotations": [<rotation=0>], "tileSize": [<tileSize=384>, 384], "textureSize": <textureSize=12>, '
-                '"tileOffsets": [[0, <tileOffset=0>]], "lastRendered": [<lastRendered=5>], "world": <world="w">}}};'
-            )
-        },
-    ),
-    "dynmap": Written(
-        {
-            "up/configuration": (
-                '{"worlds": [{"name": "w", "maps": [{"type": "HDMapType", "name": "good", "prefix": "g", '
-                '"worldtomap": [4, 0, 0, 0, 0, -4, 0, 1, 0]}]}, {"name": <world="v">, "center": {"x": <center=0>}, '
-                '"maps": [{"type": "HDMapType", "name": <name="other">, "prefix": <prefix="o">, "image-format": <image-format="png">, '
-                '"worldtomap": [<worldtomap=4>, 0, 0, 0, 0, -4, 0, 1, 0], "mapzoomout": <mapzoomout=3>, '
-                '"tilescale": <tilescale=0>, "background": <background="#fff">}]}]}'
-            )
-        },
-    ),
-    "bluemap": Written(
-        {
-            "settings.json": '{"maps": ["good", <name="other">], "mapDataRoot": <root="maps">}',
-            "maps/good/settings.json": (
-                '{"lowres": {"tileSize": [500, 500], "lodFactor": 5, "lodCount": 3}}'
-            ),
-            "maps/other/settings.json": (
-                '{"lowres": {"tileSize": [<tileSize=500>, <tileSize=500>], "lodFactor": <lodFactor=5>, "lodCount": <lodCount=3>},'
-                ' "name": <label="w">, "sorting": <sorting=1>, "startPos": [<startPos=0>, 0], "voidColor": [<colour=0>, 0, 0]}'
-            ),
-        },
-    ),
-    "squaremap": Written(
-        {
-            "tiles/settings.json": '{"worlds": [{"name": "good"}, {"name": <name="other">, "order": <order=1>}]}',
-            "tiles/good/settings.json": '{"zoom": {"max": 3}}',
-            "tiles/other/settings.json": (
-                '{"zoom": {"max": <max=3>}, "spawn": {"x": <x=0>, "z": 0}, "center": {"x": 0, "z": <z=0>}}'
-            ),
-        },
-    ),
-    "pl3xmap": Written(
-        {
-            "tiles/settings.json": (
-                '{"format": <format="png">, "worldSettings": [{"name": "good", "renderers": [{"label": "basic"}]}, '
-                '{"name": "other", "renderers": [{"label": <label="basic">}], "order": <order=1>}]}'
-            ),
-            "tiles/good/settings.json": '{"zoom": {"maxOut": 3}}',
-            "tiles/other/settings.json": '{"zoom": {"maxOut": <maxOut=3>}, "spawn": {"x": <x=0>, "z": 0}}',
-        },
-    ),
-    "unmined": Written(
-        {
-            "unmined.map.properties.js": (
-                'UnminedMapProperties = {"minZoom": <minZoom=-3>, "maxZoom": <maxZoom=0>, "imageFormat": <imageFormat="png">, '
-                '"worldName": <worldName="w">, "background": <background="#fff">}'
-            ),
-            "unmined.map.regions.js": "UnminedRegions = [{x: <x=0>, z: 0, m: [<word=1>]}]",
-        },
-        is_alone=True,
-    ),
-    "xyz": Written(
-        {
-            "": '{"tilejson": "3.0.0", "tiles": ["<template=https://map.example.net/t/{z}/{x}/{y}.png>"], "minzoom": <minzoom=4>, "maxzoom": 7, "name": <name="w">, "bounds": [-180, -85, 180, 85], "tileSize": <tileSize=256>}'
-        },
-        is_alone=True,
-    ),
-}  # fmt: skip
-
 IMPOSSIBLE: Final = {
-    "zoomLevels": ("0", *DEPTH),
-    "path": (*NAME, '"good"', '"file:///etc/"', '"http://h:99999/"'),
-    "imgextension": SUFFIX,
+    "zoomLevels": ("0", "-1", "33", "64", "100000", "1000000000", "1e30", "1" + "0" * 30, '"x"', "null"),
+    "path": ('""', *TEXT, '"good"', '"file:///etc/"', '"http://h:99999/"'),
+    "imgextension": ('"bmp"', '"../png"', '"\\ud800"', '"' + "p" * 1_000_000 + '"'),
     "world": TEXT,
     "base": (*TEXT, '"ftp://h/"', '"http://[/"'),
-    "north_direction": TURNS,
-    "spawn": PLACE,
-    "last_rendertime": TIME,
-    "tileSize": SIDE,
-    "cacheTag": TAG,
+    "north_direction": ("9", "-1", "9223372036854775808"),
+    "spawn": ("1e999", "-1e999", "1e300", "9223372036854775808"),
+    "last_rendertime": ("1e999", "1e300", "9223372036854775808"),
+    "tileSize": ("0", "-1", "16385", "9223372036854775808", "1e999"),
+    "cacheTag": ('"\\ud800"', '"' + "a" * 257 + '"', '"' + "a" * 1_000_000 + '"'),
 }
 """Values of an Overviewer's configuration. Other renderers' files are read through the same types."""
+
+
+def filled(renderer: str, values: dict[str, str]) -> dict[str, str]:
+    """The files of a site with these values."""
+    return {
+        name: _VALUE.sub(lambda found: values.get(found[1], found[2]), text)
+        for name, text in WRITTEN[renderer].items()
+    }
 
 
 def read(renderer: str, files: dict[str, str]) -> Site:
     return WrittenSite(files).probed(renderer)
 
 
-def refusals(site_of: Any, *given: Any, **values: str) -> tuple[list[str], list[str]]:
+def refusals(renderer: str, files: dict[str, str]) -> tuple[list[str], list[str]]:
     """Returns the lines in which layers are refused, and the names of the layers that are kept."""
     try:
-        site = site_of(*given, **values)
+        site = read(renderer, files)
     except SiteError as error:
         return [str(error)], []
     return list(site.refused), [layer.name for layer in site.layers]
@@ -170,15 +129,15 @@ def assert_clear(line: str) -> None:
 @pytest.mark.parametrize("renderer", WRITTEN)
 def test_a_healthy_site_has_its_layers(renderer: str) -> None:
     assert WRITTEN.keys() == RENDERERS.keys()
-    site = WRITTEN[renderer].asked(renderer)
+    site = read(renderer, filled(renderer, {}))
     assert site.refused == ()
-    assert len(site.layers) == (1 if WRITTEN[renderer].is_alone else 2)
+    assert len(site.layers) == (1 if renderer in ("unmined", "xyz") else 2)
 
 
 @pytest.mark.parametrize("key", IMPOSSIBLE)
 def test_a_value_that_cannot_be_is_refused_in_one_line_and_the_other_layer_is_kept(key: str) -> None:
     for value in IMPOSSIBLE[key]:
-        lines, names = refusals(WRITTEN["overviewer"].asked, "overviewer", **{key: value})
+        lines, names = refusals("overviewer", filled("overviewer", {key: value}))
         # All layers share the size of tiles and the tag.
         assert (len(lines), len(names)) == (1, 0 if key in ("tileSize", "cacheTag") else 1), value[:40]
         assert_clear(lines[0])
@@ -210,7 +169,7 @@ WRONG: Final = [
 def test_what_a_renderer_never_writes_is_refused_with_what_is_wrong(
     renderer: str, key: str, value: str, message: str
 ) -> None:
-    lines, _ = refusals(WRITTEN[renderer].asked, renderer, **{key: value})
+    lines, _ = refusals(renderer, filled(renderer, {key: value}))
     assert len(lines) == 1
     assert message in lines[0]
     assert_clear(lines[0])
@@ -228,20 +187,21 @@ LARGE: Final = {
 @pytest.mark.parametrize("fault", LARGE)
 @pytest.mark.parametrize("renderer", ["overviewer", "bluemap"])
 def test_a_file_that_would_take_too_much_is_refused_in_one_line(renderer: str, fault: str) -> None:
-    name, text = next(iter(WRITTEN[renderer].files.items()))
+    name, text = next(iter(WRITTEN[renderer].items()))
     start = text[: text.find("{") + 1]
-    lines, names = refusals(read, renderer, {name: f'{start}"a": {LARGE[fault]}'})
+    lines, names = refusals(renderer, {name: f'{start}"a": {LARGE[fault]}'})
     assert len(lines) == 1
     assert_clear(lines[0])
     assert names == []
 
 
 def test_a_line_names_file_layer_key_value_and_what_was_expected() -> None:
-    lines, names = refusals(WRITTEN["overviewer"].asked, "overviewer", zoomLevels="33")
+    lines, names = refusals("overviewer", filled("overviewer", {"zoomLevels": "33"}))
     said = "layer 'other' is not as Overviewer writes it: zoomLevels is 33: expected `int` <= 32"
     assert lines == [f"{PAGE}overviewerConfig.js: {said}"]
     assert names == ["good"]
-    lines, _ = refusals(WRITTEN["overviewer"].asked, "overviewer", imgextension='"' + "p" * 1_000_000 + '"')
+    long = '"' + "p" * 1_000_000 + '"'
+    lines, _ = refusals("overviewer", filled("overviewer", {"imgextension": long}))
     assert f"imgextension is {'p' * 57}...: expected" in lines[0]
 
 
@@ -273,14 +233,17 @@ VALUES: Any = st.recursive(
 )
 
 
-def files_of(renderer: str, values: dict[str, str]) -> dict[str, str]:
-    written = WRITTEN[renderer]
-    return {name: written.filled(text, values) for name, text in written.files.items()}
-
-
-def assert_probed(renderer: str, files: dict[str, str]) -> None:
+@pytest.mark.parametrize("renderer", WRITTEN)
+@fuzzed(80)
+@given(data=st.data())
+def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> None:
+    known = sorted({key for text in WRITTEN[renderer].values() for key, _ in _VALUE.findall(text)})
+    keys = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=3))
+    values = {key: json.dumps(data.draw(VALUES)) for key in keys}
+    if renderer == "xyz":
+        values = {key: value for key, value in values.items() if key != "template"}
     try:
-        site = read(renderer, files)
+        site = read(renderer, filled(renderer, values))
     except (SiteError, ConfigurationError) as error:
         lines = [str(error)]
     else:
@@ -290,14 +253,3 @@ def assert_probed(renderer: str, files: dict[str, str]) -> None:
                 assert layer.addresses.url_of(tile).encode()
     for line in lines:
         assert line == printable(line)
-
-
-@pytest.mark.parametrize("renderer", WRITTEN)
-@fuzzed(80)
-@given(data=st.data())
-def test_any_values_of_a_configuration(renderer: str, data: st.DataObject) -> None:
-    keys = data.draw(st.lists(st.sampled_from(sorted(WRITTEN[renderer].keys)), min_size=1, max_size=3))
-    values = {key: json.dumps(data.draw(VALUES)) for key in keys}
-    if renderer == "xyz":
-        values = {key: value for key, value in values.items() if key != "template"}
-    assert_probed(renderer, files_of(renderer, values))

@@ -1,16 +1,15 @@
 """The throttle of one map, on a clock that jumps, beside others that share its state in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from functools import wraps
 from itertools import pairwise
 from typing import Any, Final
 
 import pytest
 
-from tests.middlewares.making import JumpingLoop, run_jumping
+from tests.middlewares.making import JumpingLoop
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.rates import Delay
@@ -60,21 +59,11 @@ def now() -> float:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
+async def world() -> AsyncIterator[World]:
     world = World()
-    asyncio.run(world.shared.open())
+    await world.shared.open()
     yield world
-    asyncio.run(world.shared.close())
-
-
-def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Runs a test on a clock that jumps."""
-
-    @wraps(test)
-    def run(**values: Any) -> None:
-        run_jumping(test(**values))
-
-    return run
+    await world.shared.close()
 
 
 async def started(throttle: MapThrottle, host: str = HOST) -> bool:
@@ -95,7 +84,6 @@ async def starts_of(throttle: MapThrottle, number: int, host: str = HOST) -> lis
     return starts
 
 
-@jumping
 async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world: World) -> None:
     async with world.asking("free") as free, world.asking("slow", gap=Delay.of(2.0)) as slow:
         await free.look()
@@ -105,7 +93,6 @@ async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world:
         assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
 
-@jumping
 async def test_what_slows_a_map_down_counts_from_the_last_request_on_and_the_slowest_holds(
     world: World,
 ) -> None:
@@ -117,7 +104,6 @@ async def test_what_slows_a_map_down_counts_from_the_last_request_on_and_the_slo
         assert await starts_of(throttle, 2) == pytest.approx([7, 14])
 
 
-@jumping
 async def test_a_random_gap_is_drawn_for_each_request(world: World) -> None:
     async with world.asking(gap=Delay(0.5, 1.5)) as throttle:
         gaps = [later - earlier for earlier, later in pairwise(await starts_of(throttle, 30))]
@@ -126,7 +112,6 @@ async def test_a_random_gap_is_drawn_for_each_request(world: World) -> None:
 
 
 @pytest.mark.parametrize(("late", "starts"), [(0.25, [0.25, 0.45]), (0.35, [0.4, 0.6])])
-@jumping
 async def test_a_process_that_is_late_keeps_the_gap_and_loses_a_start_that_it_missed(
     world: World, late: float, starts: list[float]
 ) -> None:
@@ -140,7 +125,6 @@ async def test_a_process_that_is_late_keeps_the_gap_and_loses_a_start_that_it_mi
         assert await starting == pytest.approx(starts)
 
 
-@jumping
 async def test_a_clock_that_is_set_back_stops_no_map(world: World) -> None:
     async with world.asking(gap=Delay.of(1.0)) as throttle:
         await starts_of(throttle, 2)
@@ -149,7 +133,6 @@ async def test_a_clock_that_is_set_back_stops_no_map(world: World) -> None:
         assert start <= SET_BACK + 3
 
 
-@jumping
 async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None:
     async with world.asking(gap=Delay.of(0.1)) as throttle:
         assert await started(throttle)
@@ -164,7 +147,6 @@ async def test_a_rate_by_hand_counts_from_the_next_look_on(world: World) -> None
     [("paused", HoldReason.PAUSED), ("rest", HoldReason.RESTING), ("down", HoldReason.DOWN)],
 )
 @pytest.mark.parametrize(("gap", "later"), [(30.0, 5.0), (0.2, 0.1)])
-@jumping
 async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
     world: World, held: str, reason: HoldReason, gap: float, later: float
 ) -> None:
@@ -185,7 +167,6 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
         assert throttle.held == (reason, ends)
 
 
-@jumping
 async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_clock_does_then(
     world: World,
 ) -> None:
@@ -203,7 +184,6 @@ async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_cloc
         assert (one.held, other.held) == (None, None)
 
 
-@jumping
 async def test_quiet_hours_hold_until_they_end_unless_they_have_a_rate(world: World) -> None:
     quiet = (QuietHours.parse("11:00-13:00"),)
 
@@ -215,7 +195,6 @@ async def test_quiet_hours_hold_until_they_end_unless_they_have_a_rate(world: Wo
         assert await starts_of(less, 2) == pytest.approx([0, 6])
 
 
-@jumping
 async def test_the_time_of_work_stands_still_while_requests_are_held_back(world: World) -> None:
     async with world.asking() as throttle:
         throttle._cost_meter.start()
@@ -227,7 +206,6 @@ async def test_the_time_of_work_stands_still_while_requests_are_held_back(world:
         assert throttle._cost_meter.worked == pytest.approx(5)
 
 
-@jumping
 async def test_a_worker_with_nothing_to_ask_leaves_its_places_to_others_until_it_asks_again(
     world: World,
 ) -> None:
@@ -244,7 +222,6 @@ async def test_a_worker_with_nothing_to_ask_leaves_its_places_to_others_until_it
         assert one.concurrency(HOST) == 0
 
 
-@jumping
 async def test_all_workers_together_make_exactly_the_requests_of_the_budget(world: World) -> None:
     budget = Budget(requests=10)
     async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
@@ -260,7 +237,6 @@ async def test_all_workers_together_make_exactly_the_requests_of_the_budget(worl
         assert (one.held, one.lacking) == ((HoldReason.SPENT, None), "requests")
 
 
-@jumping
 async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -> None:
     budget = Budget(bytes=1_000, seconds=100)
     async with world.asking(budget=budget) as one, world.asking(budget=budget) as other:
@@ -275,7 +251,6 @@ async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -
         assert one.lacking in ("bytes", "seconds")
 
 
-@jumping
 async def test_at_another_host_its_limits_hold_for_all_maps_together(world: World) -> None:
     elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0)), "gap": Delay.of(0.5)}
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
@@ -291,7 +266,6 @@ async def test_at_another_host_its_limits_hold_for_all_maps_together(world: Worl
         assert await starts_of(other, 2, CDN) == pytest.approx([5, 7], abs=1.1)
 
 
-@jumping
 async def test_the_map_keeps_its_delay_and_concurrency_and_one_budget_at_every_host(world: World) -> None:
     async with world.asking(gap=Delay.of(2.0), concurrency=2, budget=Budget(requests=3)) as throttle:
         assert await starts_of(throttle, 2, CDN) == pytest.approx([0, 2])

@@ -87,9 +87,7 @@ async def test_the_next_harvest_asks_what_changed_first_and_of_what_is_empty_a_s
     assert len(first) == pytest.approx(2 + (16**2 - 2) / 7, rel=0.1)
 
 
-async def test_a_killed_harvest_offers_the_same_blocks_again_and_a_later_day_what_was_not_asked(
-    tmp_path: Path,
-) -> None:
+async def test_a_killed_harvest_offers_the_same_again_and_a_later_day_what_was_left(tmp_path: Path) -> None:
     async with opened(tmp_path, DAY, site=canvas(128)) as harvest:
         blocks = [block for block, _ in harvest.first()]
         await find_nothing(harvest, blocks[:100])

@@ -195,9 +195,7 @@ def described(settings, lines):
         ("week", 'every = "auto"', None, "2021-01-01"),
     ],
 )
-def test_the_argument_goes_before_every_and_every_before_the_setting(
-    settings, setting, every, argument, segment
-):
+def test_the_argument_goes_before_every_and_the_setting_last(settings, setting, every, argument, segment):
     described(settings, every)
     settings.set("SEGMENT", setting)
     arguments = {"map": "m", "day": "2021-01-01"} | ({"segment": argument} if argument else {})

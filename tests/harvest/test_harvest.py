@@ -99,9 +99,7 @@ async def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> No
     assert query(tmp_path, "SELECT * FROM versions") == []
 
 
-async def test_what_comes_must_leave_the_room_that_is_to_stay_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_comes_leaves_room_to_stay_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000))
     async with opened(tmp_path) as harvest:
         harvest.check_room(10_000)
@@ -154,9 +152,7 @@ async def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path:
     assert ends(tmp_path) == ["finished", "moved"]
 
 
-async def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begun_again(
-    tmp_path: Path,
-) -> None:
+async def test_a_harvest_that_was_finished_while_the_site_was_probed_does_not_begin(tmp_path: Path) -> None:
     late = unopened(tmp_path)
     await late.expect_work()
     async with opened(tmp_path) as first:
@@ -167,9 +163,7 @@ async def test_a_harvest_that_was_finished_while_the_site_was_probed_is_not_begu
     assert ends(tmp_path) == ["finished"]
 
 
-async def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_without_a_word(
-    tmp_path: Path,
-) -> None:
+async def test_a_result_that_comes_after_another_worker_has_finished_is_dropped(tmp_path: Path) -> None:
     async with opened(tmp_path) as one, opened(tmp_path) as other:
         await keep_all(other, Outcome.NOTHING, *ALL[:3])
         await other.finish()
@@ -179,9 +173,7 @@ async def test_a_result_that_comes_after_another_worker_has_finished_is_dropped_
     assert query(tmp_path, "SELECT requests FROM harvests") == [(2,)]
 
 
-async def test_how_many_tiles_are_expected_is_what_the_first_worker_knew_of_its_zones(
-    tmp_path: Path,
-) -> None:
+async def test_how_many_tiles_are_expected_is_what_the_first_worker_knew_of_its_zones(tmp_path: Path) -> None:
     await known(tmp_path, *ALL[:8])
     corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
 
@@ -202,9 +194,7 @@ async def test_how_many_tiles_are_expected_is_what_the_first_worker_knew_of_its_
     [{"zooms": (-9, -5)}, {"zones": (Zone(center=(101, 101), width=3, height=3, zoom=0),)}],
     ids=["zooms", "zones"],
 )
-async def test_zooms_and_zones_that_the_site_has_not_are_refused_before_anything_is_touched(
-    tmp_path: Path, keys: dict[str, Any]
-) -> None:
+async def test_zooms_and_zones_that_are_not_there_touch_nothing(tmp_path: Path, keys: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"map 'small', layer 'world-day': .*; change its"):
         await unopened(tmp_path, **keys).open(SITE)
     assert list(tmp_path.iterdir()) == []
@@ -223,9 +213,7 @@ async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Pat
     assert first == {seed, apart}
 
 
-async def test_something_was_asked_below_a_tile_where_there_is_a_result_or_the_zoom_is_not_kept(
-    tmp_path: Path,
-) -> None:
+async def test_something_was_asked_below_where_there_is_a_result_or_no_kept_zoom(tmp_path: Path) -> None:
     """Also far below: what lies between was asked, too, and could not be kept."""
     site = replace(SITE, layers=(replace(SITE.layers[0], pyramid=Pyramid(3)),))
     tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]

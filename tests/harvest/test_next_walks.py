@@ -42,9 +42,9 @@ def described(**keys: Any) -> MapDescription:
     return MapDescription(name="world", url="http://map.example.net/", **keys)
 
 
-def harvested(history: History, **keys: Any) -> MapDescription:
-    """A map with such keys, of which one full harvest is finished."""
-    description = described(**keys)
+def harvested(history: History) -> MapDescription:
+    """A map of which one full harvest is finished."""
+    description = described()
     harvest = first_harvest(history)
     harvest.note_walk("full", "no full harvest is finished so far", kept_in_words(description))
     ended(harvest)
@@ -58,16 +58,14 @@ def on(
 
 
 @pytest.mark.parametrize(
-    ("keys", "days", "words"),
+    ("days", "words"),
     [
-        pytest.param({}, 3, f"pruned: {PROVED} (as of {DAY})", id="proved"),
-        pytest.param({}, 7, f"full: the last full walk was on {DAY}", id="due"),
+        pytest.param(3, f"pruned: {PROVED} (as of {DAY})", id="proved"),
+        pytest.param(7, f"full: the last full walk was on {DAY}", id="due"),
     ],
 )
-def test_the_walk_is_told_with_its_reason_and_its_proof(
-    history: History, keys: dict[str, Any], days: int, words: str
-) -> None:
-    walk = on(history, harvested(history, **keys), DAY + timedelta(days))
+def test_a_walk_is_told_with_its_reason_and_its_proof(history: History, days: int, words: str) -> None:
+    walk = on(history, harvested(history), DAY + timedelta(days))
     assert walk.layers[LAYER].in_words == words
     assert walk.in_short == words.partition(":")[0]
 
@@ -122,8 +120,7 @@ PAGE = "http://map.example.net/"
 
 
 def place_of(pushed: str, *layers: Layer) -> tuple[str, Tile]:
-    description = MapDescription(name="small", url="http://map.example.net/")
-    walks = {layer.name: LayerWalk(layer, walk_over(description, layer)) for layer in layers or (DAYLIGHT,)}
+    walks = {layer.name: LayerWalk(layer, walk_over(described(), layer)) for layer in layers}
     return located(walks, pushed)
 
 
@@ -135,9 +132,7 @@ def place_of(pushed: str, *layers: Layer) -> tuple[str, Tile]:
         (f"{PAGE}night/0/0.png", (DAYLIGHT, NIGHT), "night"),
     ],
 )
-def test_a_tile_is_found_by_its_name_or_its_address(
-    pushed: str, layers: tuple[Layer, ...], layer: str
-) -> None:
+def test_a_tile_is_found_by_its_name_or_address(pushed: str, layers: tuple[Layer, ...], layer: str) -> None:
     assert place_of(pushed, *layers) == (layer, TILE)
 
 

@@ -109,9 +109,7 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("tiles", "most", "is_exact"), [(6, 300, True), (200, 200, False)])
-def test_where_nobody_says_how_far_a_layer_reaches_its_top_is_searched_first(
-    tiles: int, most: int, is_exact: bool
-) -> None:
+def test_the_top_of_a_layer_without_an_end_is_searched_first(tiles: int, most: int, is_exact: bool) -> None:
     row = {Tile.at(-1, column, 0): 1000.0 for column in range(tiles)}
     pyramid = Pyramid(2, row | {child: 100.0 for tile in row for child in tile.children()})
     found, asked = sampled(pyramid, Walk(Form.endless(2, (Tile.at(-1, 0, 0),))), most)
@@ -193,9 +191,7 @@ def test_of_the_empty_places_of_one_zoom_the_next_harvest_asks_a_share() -> None
     ],
     ids=["full", "no pruned one yet", "pruned", "full after a pruned one"],
 )
-def test_the_next_harvest_costs_what_the_last_of_its_walk_did(
-    last: Precedent, is_pruned: bool, expected: Expense
-) -> None:
+def test_the_next_harvest_costs_as_the_last_did(last: Precedent, is_pruned: bool, expected: Expense) -> None:
     assert plan_by_last(last, RULES, is_pruned=is_pruned).expected == pytest.approx(expected)
 
 

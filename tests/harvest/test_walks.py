@@ -110,9 +110,7 @@ async def test_skipped_places_are_asked_until_all_have_an_answer(
         assert caplog.messages == [told]
 
 
-async def test_after_a_breach_the_tops_are_asked_in_full_until_they_are_answered(
-    folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_after_a_breach_the_tops_are_asked(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(folder, LATER) as harvest:
         await skip(harvest, *FIRST_LEVEL)
         await harvest.keep_results([added(BELOW)])

@@ -124,20 +124,20 @@ def test_mistake_in_an_entry_is_one_line_with_file_map_and_key(write, entry, mes
     assert "\n" not in str(raised.value)
 
 
-def test_key_outside_of_a_map_is_refused(write):
-    with pytest.raises(ConfigurationError, match="outside of a map"):
-        load_maps(write('url = "http://h/"'))
-
-
-@pytest.mark.parametrize("name", ["a b", "../x", "-x", "a/b", "ä"])
-def test_name_that_cannot_name_files_is_refused(write, name):
-    with pytest.raises(ConfigurationError, match="cannot be a map's name"):
-        load_maps(write(f'["{name}"]\nurl = "http://h/"'))
-
-
-def test_file_that_is_no_toml_is_refused_with_the_line(write):
-    with pytest.raises(ConfigurationError, match=r"not valid TOML.*line 2"):
-        load_maps(write("[a]\nurl = \n"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('url = "http://h/"', "outside of a map"),
+        ("[a]\nurl = \n", r"not valid TOML.*line 2"),
+        *(
+            (f'["{name}"]\nurl = "http://h/"', "cannot be a map's name")
+            for name in ("a b", "../x", "-x", "a/b", "ä")
+        ),
+    ],
+)
+def test_a_file_that_is_no_list_of_maps_is_refused(write, text, message):
+    with pytest.raises(ConfigurationError, match=message):
+        load_maps(write(text))
 
 
 def test_missing_file_is_refused_with_the_way_to_make_one(tmp_path):
@@ -216,9 +216,7 @@ def between(left: int, top: int, right: int, bottom: int) -> TileRange:
         (PLAIN, "{center = [2, -2], width = 2, height = 2, zoom = 0}", between(0, 0, 1, 1)),
     ],
 )
-def test_a_region_is_the_tiles_that_show_it(
-    tmp_path: Path, entry: str, zone: str, expected: TileRange
-) -> None:
+def test_a_region_is_the_tiles_showing_it(tmp_path: Path, entry: str, zone: str, expected: TileRange) -> None:
     assert area(tmp_path / "maps.toml", entry, zone) == expected
 
 
@@ -241,9 +239,7 @@ def test_a_region_is_the_tiles_that_show_it(
         (OTHER.replace("1000}", "1, earth = true}"), "{pixels = [0, 0, 1, 1]}", "as many columns as rows"),
     ],
 )
-def test_a_region_that_cannot_be_is_one_clear_line(
-    tmp_path: Path, entry: str, zone: str, message: str
-) -> None:
+def test_a_region_that_cannot_be_is_one_line(tmp_path: Path, entry: str, zone: str, message: str) -> None:
     with pytest.raises(ConfigurationError) as raised:
         area(tmp_path / "maps.toml", entry, zone)
     assert message in str(raised.value)

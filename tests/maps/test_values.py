@@ -143,9 +143,7 @@ def at(text: str) -> datetime:
         (["00:00-06:00", "18:00-24:00"], "2026-11-20T19:00", "2026-11-21T06:00"),
     ],
 )
-def test_the_first_minute_is_quiet_and_the_last_is_not(
-    hours: list[str], moment: str, end: str | None
-) -> None:
+def test_the_first_minute_is_quiet_not_the_last(hours: list[str], moment: str, end: str | None) -> None:
     assert quiet_until(map(QuietHours.parse, hours), at(moment)) == (None if end is None else at(end))
 
 
@@ -158,9 +156,7 @@ def test_the_first_minute_is_quiet_and_the_last_is_not(
         (["08:00-16:00", "00:00-07:59", "16:00-00:01"], False),
     ],
 )
-def test_several_quiet_hours_may_be_the_whole_day_which_has_an_end_to_look_again_at(
-    hours: list[str], is_whole: bool
-) -> None:
+def test_quiet_hours_may_be_the_whole_day_with_an_end_to_look_at(hours: list[str], is_whole: bool) -> None:
     parsed = list(map(QuietHours.parse, hours))
     assert is_whole_day(parsed) is is_whole
     end = quiet_until(parsed, at("2026-11-20T19:00"))
@@ -176,9 +172,7 @@ def test_several_quiet_hours_may_be_the_whole_day_which_has_an_end_to_look_again
         ("22:00-02:30", "2026-10-25T02:15", 1, 15),
     ],
 )
-def test_in_the_night_of_the_clock_change_quiet_ends_by_the_clock_on_the_wall(
-    hours: str, moment: str, fold: int, minutes: int
-) -> None:
+def test_quiet_ends_by_the_clock_that_is_changed(hours: str, moment: str, fold: int, minutes: int) -> None:
     begin = at(moment).replace(fold=fold)
     end = quiet_until([QuietHours.parse(hours)], begin)
     assert end is not None

@@ -118,9 +118,7 @@ def test_what_a_head_does_not_settle_is_fetched_next(folder: Path) -> None:
         (NEW, drawn("new"), LATER, Outcome.ADDED),
     ],
 )
-def test_a_get_is_judged_by_its_bytes(
-    folder: Path, tile: Tile, body: bytes, day: Any, outcome: Outcome
-) -> None:
+def test_a_get_is_judged_by_bytes(folder: Path, tile: Tile, body: bytes, day: Any, outcome: Outcome) -> None:
     answer = Answer(200, Validator('"other"'), len(body), body)
     found = judged(folder, asking(tile, method="GET"), {tile: answer}, day=day, again=day == DAY)
     assert found.found.outcomes == {outcome: mask(tile)}
@@ -184,9 +182,7 @@ def decided(folder: Path, request: BlockRequest, *recorded: TileResult, **keys: 
 
 
 @pytest.mark.parametrize(("check", "gets"), [("head", 0), ("conditional", mask(KNOWN))])
-def test_a_block_names_the_tiles_that_are_asked_conditionally_and_those_that_should_exist(
-    folder: Path, check: str, gets: int
-) -> None:
+def test_a_block_has_its_conditional_tiles_and_those_to_exist(folder: Path, check: str, gets: int) -> None:
     request = asking(KNOWN, NEW)
     assert decided(folder, request, check=check) is None
     assert (request.gets, request.expected) == (gets, mask(KNOWN))
@@ -199,18 +195,14 @@ def test_nothing_is_asked_by_head_while_nothing_is_known(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("options", [{}, {"asked": LATE}, {"meta": {"lease": {"id": 1, "attempt": 2}}}])
-def test_a_tile_with_a_result_is_not_asked_twice_on_a_walk_unless_a_lease_was_lost(
-    folder: Path, options: dict[str, Any]
-) -> None:
+def test_a_walk_asks_a_tile_once_unless_a_lease_was_lost(folder: Path, options: dict[str, Any]) -> None:
     request = asking(KNOWN, NEW, **options)
     assert decided(folder, request, TileResult(LAYER, NEW, Outcome.NOTHING)) is None
     assert request.block.mask == (mask(KNOWN, NEW) if options else mask(KNOWN))
 
 
 @pytest.mark.parametrize("is_below_asked", [True, False])
-def test_after_a_lost_lease_nothing_is_remembered_of_a_tile_below_which_others_were_asked(
-    folder: Path, is_below_asked: bool
-) -> None:
+def test_a_lost_lease_forgets_a_tile_with_results_below(folder: Path, is_below_asked: bool) -> None:
     above, lease = Tile(-1, 2, -2), {"id": 1, "attempt": 2}
     recorded = [TileResult(LAYER, NEW, Outcome.NOTHING)] if is_below_asked else []
     answers = {above: Answer(200, Validator(ETAG), len(BODY), BODY)}

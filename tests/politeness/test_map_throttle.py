@@ -93,9 +93,7 @@ async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world:
         assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
 
-async def test_what_slows_a_map_down_counts_from_the_last_request_on_and_the_slowest_holds(
-    world: World,
-) -> None:
+async def test_what_slows_a_map_down_counts_from_the_last_request_and_the_slowest_holds(world: World) -> None:
     async with world.asking(gap=Delay.of(0.1)) as throttle:
         await started(throttle)
         throttle.slow_down(7)
@@ -167,9 +165,7 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
         assert throttle.held == (reason, ends)
 
 
-async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_clock_does_then(
-    world: World,
-) -> None:
+async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_clock_does(world: World) -> None:
     async with world.asking("a") as one, world.asking("b") as other:
         one.is_down = True
         await one.rest(HOST, 60)
@@ -206,9 +202,7 @@ async def test_the_time_of_work_stands_still_while_requests_are_held_back(world:
         assert throttle._cost_meter.worked == pytest.approx(5)
 
 
-async def test_a_worker_with_nothing_to_ask_leaves_its_places_to_others_until_it_asks_again(
-    world: World,
-) -> None:
+async def test_a_worker_with_nothing_to_ask_leaves_its_places_to_others_until_it_asks(world: World) -> None:
     async with world.asking() as one, world.asking() as other:
         await one.look(is_busy=False)
         await other.look()

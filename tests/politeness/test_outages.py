@@ -38,9 +38,7 @@ def test_a_host_is_doubted_after_failures_in_a_row_and_a_late_answer_dispels_no_
 @pytest.mark.parametrize(
     ("is_refusal", "pauses"), [(False, [1, 2, 4, 8, 8, 7]), (True, [0, 1, 2, 4, 8, 8, 7])]
 )
-def test_pauses_double_up_to_the_longest_and_the_last_probe_is_made_when_patience_ends(
-    is_refusal: bool, pauses: list[float]
-) -> None:
+def test_pauses_double_and_a_last_probe_ends_the_patience(is_refusal: bool, pauses: list[float]) -> None:
     health, now, found = doubted(is_refusal=is_refusal), 100.0, []
     given_up = False
     while not given_up:
@@ -107,9 +105,7 @@ def test_each_limit_makes_the_pace_half_of_what_it_was_or_less_until_that_does_n
 
 
 @pytest.mark.parametrize(("refusals", "requests", "is_many"), [(3, 29, True), (3, 30, False), (2, 2, False)])
-def test_a_host_that_refuses_a_tenth_among_good_answers_is_asked_more_slowly(
-    refusals: int, requests: int, is_many: bool
-) -> None:
+def test_a_host_that_refuses_a_tenth_is_asked_slower(refusals: int, requests: int, is_many: bool) -> None:
     health = HostHealth(LIMITS)
     for _ in range(refusals):
         health.answered(well=True)

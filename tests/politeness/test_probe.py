@@ -110,9 +110,7 @@ def test_the_gap_that_robots_txt_asks_for_is_kept_from_the_next_request_on() -> 
         ("Request-rate: 1/1h", "3,600 seconds"),
     ],
 )
-def test_a_site_that_wants_to_be_asked_less_than_once_a_minute_is_refused_at_once(
-    line: str, gap: str
-) -> None:
+def test_a_site_that_wants_to_be_asked_less_than_once_a_minute_is_refused(line: str, gap: str) -> None:
     server = Server({CONFIG: configuration(), ROBOTS: forbidding("/x", line)})
     with pytest.raises(SiteError, match=rf"wants {gap} between two requests, .* write delay = \d+ for"):
         server.probed()
@@ -131,9 +129,7 @@ def test_a_site_that_wants_to_be_asked_less_than_once_a_minute_is_refused_at_onc
     ],
 )
 @pytest.mark.parametrize("obeys", [True, False])
-def test_a_service_whose_rules_forbid_to_keep_its_tiles_is_refused_with_the_rule(
-    url: str, rule: str, obeys: bool
-) -> None:
+def test_a_service_whose_rules_forbid_to_keep_tiles_is_refused(url: str, rule: str, obeys: bool) -> None:
     """`robots = false` is the owner's permission, which such a service does not give."""
     zooms = {"bounds": (7, 46, 8, 47), "site_zooms": (1, 3)}
     server = Server({})

@@ -100,9 +100,7 @@ def test_quiet_hours_may_be_the_whole_day_only_where_it_is_asked_at_a_rate_then(
         ("[hosts.h]\nrequests_per_second = 1e-9", "1e-09 requests per second cannot be"),
     ],
 )
-def test_a_table_of_a_host_that_would_limit_nothing_is_refused(
-    settings: Settings, toml: str, problem: str
-) -> None:
+def test_a_host_table_that_limits_nothing_is_refused(settings: Settings, toml: str, problem: str) -> None:
     with pytest.raises(ConfigurationError, match=problem):
         owed(settings, toml)
 

@@ -20,9 +20,7 @@ EXACT: Final = 1e-6
     st.lists(st.tuples(st.floats(0, 0.5), st.floats(0.25, 0.75), st.booleans()), min_size=1, max_size=200),
     st.floats(0.001, 3),
 )
-def test_no_two_starts_are_closer_than_any_limit_allows(
-    calls: list[tuple[float, float, bool]], of_host: float
-) -> None:
+def test_no_starts_are_closer_than_a_limit(calls: list[tuple[float, float, bool]], of_host: float) -> None:
     """Each call comes some time after the last one, from a map with a random gap or without one."""
     host = HostState()
     now, starts, of_map = NOW, list[float](), list[float]()
@@ -73,9 +71,7 @@ def own(worker: int, places: int = 0, name: str = "m", *, is_busy: bool = True) 
     st.integers(1, 5),
     st.integers(1, 8),
 )
-def test_all_shares_together_never_exceed_the_places(
-    calls: list[tuple[int, bool, float]], of_map: int, of_host: int
-) -> None:
+def test_shares_never_exceed_places(calls: list[tuple[int, bool, float]], of_map: int, of_host: int) -> None:
     """Workers of two maps ask in any order, and have on the way what they were told last."""
     host = HostState()
     now = NOW

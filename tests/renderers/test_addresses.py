@@ -93,9 +93,7 @@ NO_TILES: Final = {
     ("renderer", "place", "path"),
     [(renderer, *one) for renderer, tiles in TILES.items() for one in tiles.items()],
 )
-def test_a_tile_has_one_address_whatever_its_query(
-    renderer: str, place: tuple[int, int, int], path: str
-) -> None:
+def test_a_tile_has_one_address_and_any_query(renderer: str, place: tuple[int, int, int], path: str) -> None:
     tile, addresses = Tile.at(*place), ADDRESSES[renderer]
     assert addresses.url_of(tile) == f"{FOLDER}{path}"
     assert addresses.tile_of(f"{FOLDER}{path}") == tile
@@ -177,7 +175,5 @@ ANSWERS: Final = {
     ("renderer", "answer", "meant"),
     [(renderer, *one) for renderer, answers in ANSWERS.items() for one in answers],
 )
-def test_an_answer_is_understood_as_a_file_server_would_have_given_it(
-    renderer: str, answer: Answer, meant: Answer | None
-) -> None:
+def test_what_the_answer_of_a_server_means(renderer: str, answer: Answer, meant: Answer | None) -> None:
     assert RENDERERS[renderer].understood(answer) == (meant or answer)

@@ -166,9 +166,7 @@ WRONG: Final = [
 
 
 @pytest.mark.parametrize(("renderer", "key", "value", "message"), WRONG)
-def test_what_a_renderer_never_writes_is_refused_with_what_is_wrong(
-    renderer: str, key: str, value: str, message: str
-) -> None:
+def test_what_a_renderer_never_writes_is_refused(renderer: str, key: str, value: str, message: str) -> None:
     lines, _ = refusals(renderer, filled(renderer, {key: value}))
     assert len(lines) == 1
     assert message in lines[0]

@@ -117,9 +117,7 @@ def test_a_real_configuration_has_the_values_that_the_file_shows(shared_maps: Pa
 
 
 @pytest.mark.parametrize("which", MAPS, ids=lambda which: which[1])
-def test_a_real_site_has_the_values_that_its_files_show(
-    which: tuple[str, str, int], shared_maps: Path, tmp_path: Path
-) -> None:
+def test_a_real_site_has_its_values(which: tuple[str, str, int], shared_maps: Path, tmp_path: Path) -> None:
     renderer, name, version = which
     site = of_map(shared_maps, name, version, tmp_path).probed(renderer)
     assert facts(site.layers) == MAPS[which]
@@ -137,9 +135,7 @@ TILESETS: Final = """var overviewerConfig = {"tilesets": [
 
 
 @pytest.mark.parametrize(("wanted", "kept"), [((), ["day"]), (("caves", "day"), ["caves", "day"])])
-def test_layers_that_are_kept_are_those_that_are_named_or_no_overlays(
-    wanted: tuple[str, ...], kept: list[str]
-) -> None:
+def test_the_layers_kept_are_those_named_or_no_overlays(wanted: tuple[str, ...], kept: list[str]) -> None:
     site = written({"overviewerConfig.js": TILESETS})
     assert [layer.name for layer in site.probed("overviewer", layers=wanted).layers] == kept
     with pytest.raises(ConfigurationError, match="no layer 'night'; it has: day, ores, caves"):
@@ -353,9 +349,7 @@ def test_who_is_online_makes_no_other_site() -> None:
     assert put(pl3xmap(players=players)).probed("pl3xmap") == put(pl3xmap()).probed("pl3xmap")
 
 
-def test_of_worlds_that_are_not_kept_nothing_is_asked_and_one_without_settings_is_no_layer(
-    duckmap: PublishedSite,
-) -> None:
+def test_worlds_that_are_not_kept_are_not_asked_or_without_settings_no_layer(duckmap: PublishedSite) -> None:
     duckmap.probed("squaremap", layers=("minecraft_the_end",))
     assert duckmap.asked == [f"GET {PAGE}{SETTINGS}", f"GET {TILES}minecraft_the_end/settings.json"]
     (duckmap.folder / "tiles/minecraft_the_end/settings.json").unlink()

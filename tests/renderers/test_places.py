@@ -116,9 +116,7 @@ PLACES: Final[list[tuple[Projection, dict[Place, tuple[float, float]]]]] = [
 @pytest.mark.parametrize(
     ("its", "place", "point"), [(its, *one) for its, found in PLACES for one in found.items()]
 )
-def test_a_place_lies_where_the_renderers_own_page_draws_it(
-    its: Projection, place: Place, point: tuple[float, float]
-) -> None:
+def test_a_place_lies_where_a_page_has_it(its: Projection, place: Place, point: tuple[float, float]) -> None:
     east, height, south = place
     assert its.point_of(east, south, height) == pytest.approx(point, abs=1e-6)
     if height == its.height:

@@ -184,9 +184,7 @@ def test_what_is_no_renderer_is_told_and_left_out(
     assert said in caplog.text
 
 
-def test_a_name_that_is_taken_stays_with_its_renderer(
-    packages: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_taken_name_stays_with_its_renderer(packages: Path, caplog: pytest.LogCaptureFixture) -> None:
     install(packages)
     assert not list(installed({"minedmap"}))
     assert "there is one of this name" in caplog.text
@@ -266,9 +264,7 @@ def test_a_stamp_is_another_one_after_each_render(
     assert [one != other for one, other in pairwise(stamps)] == renders
 
 
-def test_what_cannot_be_read_is_noted_and_the_harvest_does_without_it(
-    shared_maps: Path, tmp_path: Path
-) -> None:
+def test_what_cannot_be_read_is_noted_and_the_harvest_goes_on(shared_maps: Path, tmp_path: Path) -> None:
     site = of_map(shared_maps, "labyrinthmc", 5, tmp_path)
     (site.folder / "maps/world/rstate/regions/x0/z0.regions.dat").write_bytes(b"no gzip")
     probed = read(site, "bluemap")

@@ -100,9 +100,7 @@ def test_a_walk_names_the_tiles_that_the_sites_own_page_asks_for(
 
 
 @pytest.mark.parametrize("deepest", [1, 2, 4])
-def test_tiles_of_a_zoom_above_0_are_found_however_deep_the_page_enlarges_them(
-    tmp_path: Path, deepest: int
-) -> None:
+def test_tiles_above_zoom_0_are_found_where_the_page_enlarges_them(tmp_path: Path, deepest: int) -> None:
     site = exported(tmp_path, range(-2, deepest + 1), (-2, 9))
     layer = layer_of(site)
     assert named(layer) == site.images()

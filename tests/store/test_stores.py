@@ -58,9 +58,7 @@ def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> N
 
 
 @pytest.mark.parametrize(("age", "is_kept"), [(LEFTOVER_AGE + 60, False), (LEFTOVER_AGE - 60, True)])
-def test_a_clean_up_deletes_the_file_of_a_writer_killed_long_ago(
-    root: Path, age: float, *, is_kept: bool
-) -> None:
+def test_a_clean_up_deletes_the_files_of_killed_writers(root: Path, age: float, *, is_kept: bool) -> None:
     file = FileStore(root).path(IMAGE)
     file.parent.mkdir(parents=True)
     temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
@@ -271,9 +269,7 @@ def test_unknown_credentials_are_one_line(s3: S3, call: Call) -> None:
         assert "the credentials are not accepted (403" in failure(call, S3Store("tiles"))
 
 
-def test_without_credentials_it_says_how_to_give_some(
-    s3: S3, call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_credentials_it_says_how_to_give(s3: S3, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     assert failure(call, S3Store("tiles", **BRISK)) == (

@@ -313,9 +313,7 @@ def points(places: Places) -> Iterator[tuple[float, float]]:
 
 @pytest.mark.parametrize("projection", [ABOVE, projection_of(384, 0), ON_GRID])
 @pytest.mark.parametrize(("zoom", "factor"), [(0, 2), (-1, 2), (-3, 2), (-1, 5)])
-def test_the_tiles_that_show_it_are_those_on_which_its_points_are_drawn(
-    projection: Projection, zoom: int, factor: int
-) -> None:
+def test_the_tiles_that_show_a_place_have_its_points(projection: Projection, zoom: int, factor: int) -> None:
     side = 2 * factor**-zoom
     drawn = (projection.point_of(*point) for point in points(SOME))
     wanted = {Tile.at(zoom, floor(x / side), floor(-y / side)) for x, y in drawn}

@@ -26,9 +26,7 @@ def ground(*tiles: Tile, pyramid: Pyramid = PYRAMID) -> ChangedGround:
     ],
     ids=["a tile's stamp, and a new tile", "nothing", "the layer's stamp", "a lower stamp"],
 )
-def test_an_index_tells_what_is_stamped_otherwise(
-    earlier: ChangeIndex, changed: set[tuple[int, int, int]] | None
-) -> None:
+def test_an_index_tells_of_changes(earlier: ChangeIndex, changed: set[tuple[int, int, int]] | None) -> None:
     now = ChangeIndex("a", ((1, 1, "x 2"), (3, 1, "y"), (5, 1, "z")))
     assert now.changed_since(earlier) == changed
 
@@ -74,7 +72,5 @@ def test_land_that_lies_apart_is_where_an_endless_walk_starts() -> None:
     ("share", "confirmed", "least"),
     [(0.02, 0, 0.02), (0.02, 1, 0.01), (0.02, 3, 0.0025), (1, 9, 1), (0, 4, 0), (0.5, 10_000, 0)],
 )
-def test_the_audit_becomes_smaller_with_each_harvest_in_which_the_index_was_right(
-    share: float, confirmed: int, least: float
-) -> None:
+def test_the_audit_becomes_smaller_as_the_index_was_right(share: float, confirmed: int, least: float) -> None:
     assert audited_share(share, confirmed) == pytest.approx(least, abs=1e-6)

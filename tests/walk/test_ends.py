@@ -25,7 +25,7 @@ from tileharvest.walk.walk import Walk
         (1000, 300, 100, False),
     ],
 )
-def test_a_map_has_moved_where_most_of_its_tiles_that_were_asked_are_gone(
+def test_a_map_has_moved_where_most_asked_tiles_are_gone(
     known: int, gone: int, unasked: int, has_moved: bool
 ) -> None:
     assert Missing(known, gone, unasked).has_moved is has_moved

@@ -206,9 +206,7 @@ def test_pruned_harvests_find_what_full_ones_do_where_the_law_holds(depth, days,
     seeds,
     st.sampled_from([0.0, 1.0]),
 )
-def test_a_full_walk_or_an_audit_of_everything_finds_what_was_missed_where_the_law_was_broken(
-    depth, days, wish, seed, share
-):
+def test_a_full_walk_or_audit_finds_what_was_missed_where_the_law_was_broken(depth, days, wish, seed, share):
     site, history = built(depth, seed), History()
     for day, (leaves, is_lawful) in enumerate([({}, True), *days]):
         site.now += 24 * HOUR

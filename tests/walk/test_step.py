@@ -150,9 +150,7 @@ PLACES = sorted(child for tile in Tile(-1, 2, 2).ancestor(2).children() for chil
     ("share", "least", "number"),
     [(0.02, 0, 1), (0.25, 0, 4), (0.26, 0, 5), (0.02, 5, 5), (0.02, 99, 16), (0, 0, 0)],
 )
-def test_audit_draws_the_share_rounded_up_but_the_least_number_and_no_more_than_there_are(
-    share, least, number
-):
+def test_audit_draws_the_share_rounded_up_but_the_least_number_and_at_most_all(share, least, number):
     assert len(set(drawn(lambda: PLACES, share, least, "1"))) == number
 
 

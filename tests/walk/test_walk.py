@@ -101,9 +101,7 @@ def test_where_a_walk_starts(walk: Walk, top: int) -> None:
     ],
     ids=["a square", "an area", "a list", "seeds"],
 )
-def test_with_which_tiles_a_walk_over_the_whole_layer_starts(
-    pyramid: Pyramid, start: tuple[Tile, ...]
-) -> None:
+def test_with_which_tiles_a_walk_over_a_whole_layer_starts(pyramid: Pyramid, start: tuple[Tile, ...]) -> None:
     assert tuple(Walk(pyramid).start()) == start
 
 

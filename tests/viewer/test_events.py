@@ -13,6 +13,7 @@ from tests.viewer.asking import Client, serving
 from tests.viewer.building import DAY_LAYER, FIRST, GREEN, MAP, World, picture, square
 from tileharvest.maps.permalink import permalink
 from tileharvest.tiles.grid import Tile
+from tileharvest.viewer.shared_places import in_words
 
 API = f"/api/v1/maps/{MAP}"
 DAYS = [FIRST + timedelta(days=number) for number in range(4)]
@@ -128,3 +129,9 @@ def test_a_feed_leaves_out_a_day_that_is_still_harvested(world: World) -> None:
     with serving(world) as client:
         assert entries(client) == []
         assert counts(asked(client)) == [(str(DAYS[1]), str(DAYS[1]), "changed", 1)]
+
+
+def test_what_a_site_writes_breaks_no_feed_and_turns_no_words() -> None:
+    """XML has no control characters, and no halves of surrogate pairs."""
+    said = in_words("Layer: {layer}", {"layer": "a\x01\u202eb\ud800"})
+    assert said == "Layer: a\\x01\\u202eb\\ud800"

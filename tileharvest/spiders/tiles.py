@@ -322,7 +322,7 @@ class TileSpider(Spider):
         if site.renderer != (harvest.description.renderer or self.name):
             self.logger.warning(
                 "the site is a map of %s: write renderer = \"%s\" for map '%s' into maps.toml, which spares"
-                " it two requests at each harvest",
+                " it up to ten requests at each harvest",
                 renderer_named(site.renderer).title,
                 site.renderer,
                 harvest.description.name,

@@ -236,7 +236,7 @@ class SqliteQueue:
         if self._lock is not None and not self._lock.take():
             raise QueueError(
                 f"{self._work} runs in another process already; nothing was changed; let that end, or stop"
-                f" it by `{program()} stop`, then run again",
+                f" it by `{program()} stop NAME`, then run again",
                 exit_status=ExitStatus.USAGE,
             )
         self._connect()

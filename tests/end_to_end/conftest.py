@@ -1,24 +1,11 @@
-"""What the end-to-end tests share: the small map, served, and a drawn site."""
+"""A drawn site that the end-to-end tests share."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.bad_input.small_site import Stage, staged
-from tests.end_to_end.project import Project
-from tests.end_to_end.real_maps import SMALL, SMALL_DEPTH
-from tests.end_to_end.rendering import Rendering
-from tests.servers.nginx import Nginx
-from tests.servers.published import published
-
-
-@pytest.fixture
-def small_map(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Rendering:
-    """The small map, served and in `maps.toml` under the name `small`, never harvested."""
-    folder = published(shared_maps, "alexjj", 1, tmp_path / "site")
-    project.add_map(SMALL, nginx(folder).url)
-    return Rendering(folder, SMALL_DEPTH)
 
 
 @pytest.fixture

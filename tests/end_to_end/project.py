@@ -87,9 +87,7 @@ class Project:
         places = {"TILEHARVEST_MAPS": str(self.maps_file), "TILEHARVEST_DATA": str(self.data)}
         return kept | places | {"PYTHONPATH": str(ROOT)}
 
-    def scrapy(
-        self, *arguments: str, check: bool = True, timeout: float = 240.0
-    ) -> subprocess.CompletedProcess[str]:
+    def scrapy(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs `scrapy ...` to its end: in a process of its own if it needs a crawler. With `check`, an exit
         status other than 0 raises an AssertionError that shows the output."""
         is_main = threading.current_thread() is threading.main_thread()
@@ -97,7 +95,7 @@ class Project:
             done = run_here("scrapy", arguments, self.environment)
         else:
             with self.running(*arguments) as process:
-                stdout, stderr = process.communicate(timeout=timeout)
+                stdout, stderr = process.communicate(timeout=240)
                 done = subprocess.CompletedProcess(process.args, process.wait(), stdout, stderr)
         if check and done.returncode != 0:
             raise AssertionError(
@@ -132,17 +130,11 @@ class Project:
             process.close()
 
     def crawl(
-        self,
-        name: str,
-        day: str,
-        *more: str,
-        spider: str = "overviewer",
-        check: bool = True,
-        timeout: float = 240.0,
+        self, name: str, day: str, *more: str, spider: str = "overviewer", check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Runs `scrapy crawl overviewer`, or another spider, for that day. The log is in `stderr`."""
         arguments = ("-a", f"map={name}", "-a", f"day={day}", *more)
-        return self.scrapy("crawl", spider, *arguments, check=check, timeout=timeout)
+        return self.scrapy("crawl", spider, *arguments, check=check)
 
     def harvest(self, name: str, day: str, *more: str, check: bool = True) -> dict[str, Any]:
         """Runs `scrapy harvest NAME --json` for that day, and returns the map's report."""
@@ -152,9 +144,6 @@ class Project:
 
     def harvests(self, name: str) -> list[dict[str, Any]]:
         return list(json.loads(self.scrapy("harvests", name, "--json").stdout))
-
-    def history(self, name: str) -> list[dict[str, Any]]:
-        return list(json.loads(self.scrapy("history", name, "--json").stdout))
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         """Returns rows of the history, read as any program can read an SQLite file."""
@@ -174,12 +163,6 @@ class Project:
             " FROM versions JOIN layers ON layers.id = versions.layer"
         )
         return {RecordedVersion(*row) for row in rows}
-
-    def kept(self) -> dict[str, bytes]:
-        """Returns every file of the data folder but those of queues and hosts, which note who opened them
-        last."""
-        passing = ("queues/", "throttle/")
-        return {name: body for name, body in contents(self.data).items() if not name.startswith(passing)}
 
     def stored(self) -> dict[str, bytes]:
         """Returns every file of the store by its path below the store, hidden ones included."""

@@ -30,7 +30,6 @@ ANTWORLD_DEPTH: Final = 7
 
 SMALL: Final = "small"
 """The name here of the first version of alexjj: 29 tiles."""
-SMALL_DEPTH: Final = 5
 SMALL_DAY: Final = "2016-10-06"
 
 

@@ -1,4 +1,4 @@
-"""Scrapy's own tools, our commands for other spiders, and maps in another project: all as Scrapy has it."""
+"""What Scrapy and scrapy-redis have works here, and ours works in other projects and for other spiders."""
 
 import json
 import os
@@ -12,10 +12,12 @@ from typing import Final
 
 import pytest
 
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, Stage
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import Project, await_condition
 from tests.servers.nginx import Nginx
 from tests.servers.nginx import nginx as nginx_server
+from tests.servers.redis import RedisServer
 from tileharvest.demo.publication import publish
 
 MINE: Final = ("-s", "SPIDER_MODULES=tests.end_to_end.user_spiders")
@@ -113,6 +115,42 @@ def test_a_spider_is_steered_as_a_map_is(
         assert process.wait(240) == 1
     assert "a person has stopped spider 'pages'" in log.read_text()
     assert "Spider closed (stopped)" in log.read_text()
+
+
+def served(redis: RedisServer, spider: str) -> list[str]:
+    return [json.loads(item)["url"] for item in redis.ask("LRANGE", f"{spider}:items", 0, -1)]
+
+
+def test_pipelines_and_feeds_behind_ours_get_each_result(
+    stage: Stage, tmp_path: Path, redis: RedisServer
+) -> None:
+    pipelines = {"tileharvest.pipelines.HistoryPipeline": 300, "scrapy_redis.pipelines.RedisPipeline": 400}
+    feed = tmp_path / "results.jsonl"
+    settings = ("-s", f"ITEM_PIPELINES={json.dumps(pipelines)}", "-s", f"REDIS_URL={redis.url}")
+    stage.project.crawl("small", FIRST_DAY, "-o", str(feed), *settings)
+    in_redis = [json.loads(item) for item in redis.ask("LRANGE", "overviewer:items", 0, -1)]
+    in_feed = [json.loads(line) for line in feed.read_text().splitlines()]
+    for results in (in_redis, in_feed):
+        added = {image["sha1"] for result in results for image in result["found"]["images"].values()}
+        assert added == {version.sha1 for version in stage.project.versions()}
+
+
+def test_both_lpush_and_our_push_feed_a_running_spider(
+    project: Project, redis: RedisServer, tmp_path: Path
+) -> None:
+    pipelines = json.dumps({"scrapy_redis.pipelines.RedisPipeline": 300})
+    words = (*MINE, "-s", f"REDIS_URL={redis.url}", "-s", f"ITEM_PIPELINES={pipelines}")
+    for number in range(2):
+        (tmp_path / f"page{number}.html").write_text(f"<title>{number}</title>")
+    with nginx_server(tmp_path) as running, project.running("crawl", "fed", *words) as crawl:
+        urls = [f"{running.url}/page{number}.html" for number in range(2)]
+        redis.ask("LPUSH", "fed:start_urls", json.dumps({"url": urls[0]}))
+        assert await_condition(lambda: urls[0] in served(redis, "fed"), crawl), crawl.communicate()
+        project.scrapy("push", "fed", urls[1], *words)
+        assert await_condition(lambda: urls[1] in served(redis, "fed"), crawl), crawl.communicate()
+        project.scrapy("stop", "fed", *words)
+        crawl.wait(60)
+    assert set(served(redis, "fed")) == set(urls)
 
 
 def test_a_map_is_harvested_with_the_settings_of_the_project(

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 from PIL import Image as Pillow
 
+from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import LayerTile, Project, answered, await_condition
 from tests.end_to_end.pruned_stage import RARELY, counts
 from tests.end_to_end.real_maps import (
@@ -31,6 +32,8 @@ from tests.end_to_end.real_maps import (
     as_of,
     harvested_versions,
 )
+from tests.end_to_end.rendering import Rendering
+from tests.servers.minedmap import install, published_as_minedmap
 from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
@@ -155,6 +158,69 @@ def test_a_spider_of_another_renderer_harvests_the_map_and_says_what_it_is_of(
         assert "write renderer = \"mapcrafter\" for map 'unnamed' into maps.toml" in unnamed.stderr
         project.add_map("named", server.url, renderer="mapcrafter")
         assert "into maps.toml" not in project.crawl("named", DAY).stderr
+
+
+BEFORE, AFTER = "2016-10-06", "2016-10-07"
+"""Both versions of alexjj were published on one day; here the second is harvested on the next."""
+MOVES: Final = {"0": "0/3", "1": "1/2", "2": "2/1", "3": "3/0"}
+"""Where Overviewer moves the first-level tiles when a map grows by a level, and with each all below."""
+
+
+def test_a_grown_map_is_compared_under_the_names_that_growth_leaves_alone(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
+    before = Rendering(site, depth=5)
+    moved = {f"/{MOVES[path[1]]}{path[2:]}": before.file(path) for path in before.paths()}
+    images = {path: file.read_bytes() for path, file in moved.items()}
+    times = {path: file.stat().st_mtime for path, file in moved.items()}
+    with nginx(site) as server:
+        project.add_map("growing", server.url)
+        project.crawl("growing", BEFORE)
+        published(shared_maps, "alexjj", 2, site)
+        project.crawl("growing", AFTER)
+    after = Rendering(site, depth=6)
+    there = after.paths()
+    kept = {path for path in there & images.keys() if after.file(path).read_bytes() == images[path]}
+    same_time = {path for path in kept if after.file(path).stat().st_mtime == times[path]}
+
+    def with_outcome(outcome: str) -> set[LayerTile]:
+        return {tile for tile, found in project.outcomes().items() if found == outcome}
+
+    assert kept
+    assert with_outcome("ign") == after.tiles(same_time)
+    assert with_outcome("nMod") == after.tiles(kept - same_time)
+    assert with_outcome("upd") == after.tiles(there & images.keys() - kept)
+    assert with_outcome("add") == after.tiles(there - images.keys())
+    assert with_outcome("gone") == after.tiles(images.keys() - there)
+    assert project.query("SELECT depth FROM harvest_layers ORDER BY harvest") == [(5,), (6,)]
+    days = [(version.tile, version.day) for version in project.versions()]
+    for tile in after.tiles(kept):
+        assert [day for other, day in days if other == tile] == [BEFORE]
+
+
+def test_a_map_of_a_renderer_of_another_package_is_added_and_harvested_as_any_other_map(
+    project: Project, shared_maps: Path, tmp_path: Path
+) -> None:
+    """The guide's example, installed as pip installs it."""
+    packages = f"{ROOT}{os.pathsep}{install(tmp_path / 'packages')}"
+
+    def scrapy(*words: str) -> str:
+        done = project.scrapy_from_nothing(*words, PYTHONPATH=packages)
+        assert done.returncode == 0, done.stderr
+        return f"{done.stdout}{done.stderr}"
+
+    site = published_as_minedmap(shared_maps, "duckmap", 6, tmp_path / "site")
+    with nginx(site) as server:
+        assert "a map of MinedMap" in scrapy("add", "mine", server.url)
+        said = scrapy("crawl", "minedmap", "-a", "map=mine", "-a", "day=2025-05-15")
+        # The site names its tiles: nothing is asked that is not there.
+        assert not [line for line in server.log() if line.status == 404 and line.path.endswith(".png")]
+    assert "it leaves the time of a parent whose bytes stay as it was" in said
+    images = {file.read_bytes() for file in site.glob("data/map/*/r.*.png")}
+    assert set(project.stored().values()) == images
+    (summary,) = json.loads(project.scrapy("harvests", "mine", "--json").stdout)
+    assert (summary["renderer"], summary["walk"]) == ("minedmap", "full")
 
 
 # -- servers of their own

@@ -24,7 +24,6 @@ COMPLETE = Past(was_ever_finished=True, is_complete=True)
 
 
 def at(text: str) -> datetime:
-    """A moment in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
@@ -127,10 +126,8 @@ def test_a_segment_without_end_that_is_complete_is_followed_by_none():
 def test_a_map_that_seldom_changes_is_visited_seldom(changes, last, expected):
     """The interval grows by two fifths and shrinks by a fifth, as in Nutch's AdaptiveFetchSchedule."""
     asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
-    is_complete = last == "2026-11-22"
-    past = Past(
-        was_ever_finished=True, is_complete=is_complete, visits=changes, last_visit=at(f"{last} 03:00")
-    )
+    ended = last == "2026-11-22"
+    past = Past(was_ever_finished=True, is_complete=ended, visits=changes, last_visit=at(f"{last} 03:00"))
     assert moment_of(asked, past, "2026-11-22 12:00") == at(expected)
 
 

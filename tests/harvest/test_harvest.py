@@ -85,7 +85,6 @@ async def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns
 
 
 async def test_bytes_that_cannot_be_stored_make_no_version(tmp_path: Path) -> None:
-    """A row never points at bytes that do not exist."""
     result = added(FIRST_LEVEL[0])
     assert result.image is not None
     in_the_way = tmp_path / "tiles" / result.image.sha1[:2]

@@ -109,14 +109,12 @@ def test_of_a_layer_of_one_zoom_a_share_of_the_empty_places_is_asked(
     assert on(history, said, LATER, {LAYER: depth}).in_short == in_short
 
 
+PAGE = "http://map.example.net/"
 DAYLIGHT, NIGHT = (
-    Layer(
-        name, Pyramid(2), "png", PathAddresses(f"http://map.example.net/{name}", 2, "png", path_of, tile_at)
-    )
+    Layer(name, Pyramid(2), "png", PathAddresses(f"{PAGE}{name}", 2, "png", path_of, tile_at))
     for name in ("day", "night")
 )
 TILE = Tile(0, -3, 3)
-PAGE = "http://map.example.net/"
 
 
 def place_of(pushed: str, *layers: Layer) -> tuple[str, Tile]:

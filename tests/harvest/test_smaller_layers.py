@@ -52,19 +52,15 @@ def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_kn
 
     async def ask(harvest: Harvest, coming: Iterable[tuple[str, Tile]]) -> None:
         """Finds unchanged what is known. Every tile has an address."""
-        waiting = [one for one in dict.fromkeys(coming) if one not in asked]
-        while waiting:
-            results, below = [], []
+        while waiting := [one for one in dict.fromkeys(coming) if one not in asked]:
+            asked.update(waiting)
+            coming = []
             for name, tile in waiting:
                 layer, walk = harvest.layers[name]
                 assert layer.addresses.url_of(tile)
-                is_known = (name, tile) in known
-                outcome = Outcome.IGNORED if is_known else Outcome.NOTHING
-                results.append(TileResult(name, tile, outcome))
-                below += [(name, one) for one in (walk.below(tile) if is_known else ())]
-            asked.update(waiting)
-            await harvest.keep_results(results)
-            waiting = [one for one in below if one not in asked]
+                coming += [(name, below) for below in walk.below(tile) if (name, tile) in known]
+            outcomes = {one: Outcome.IGNORED if one in known else Outcome.NOTHING for one in waiting}
+            await harvest.keep_results([TileResult(*one, outcome) for one, outcome in outcomes.items()])
 
     async def run() -> None:
         async with opened(tmp_path, DAY, site=before) as first:

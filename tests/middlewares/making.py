@@ -68,15 +68,13 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult
     return TileResult(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
 
 
-def unopened(
-    folder: Path, day: date = LATER, *, again: bool = False, now: datetime = NOW, **keys: Any
-) -> Harvest:
+def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvest:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", **{"url": f"http://{HOST}/", **keys})
     holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", partial(FileStore, folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
-    return Harvest(description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: now)
+    return Harvest(description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: NOW)
 
 
 @asynccontextmanager

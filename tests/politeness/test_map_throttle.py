@@ -41,14 +41,8 @@ class World:
     async def asking(
         self, name: str = "m", *, budget: Budget = UNLIMITED, **rules: Any
     ) -> AsyncIterator[MapThrottle]:
-        throttle = MapThrottle(
-            self.shared,
-            name,
-            Rules(HOST, **{"concurrency": 4, **rules}),
-            CostMeter(clock=now),
-            lasts=LASTS,
-            zone=UTC,
-        )
+        owed, meter = Rules(HOST, **{"concurrency": 4, **rules}), CostMeter(clock=now)
+        throttle = MapThrottle(self.shared, name, owed, meter, lasts=LASTS, zone=UTC)
         await throttle.open(budget)
         yield throttle
         await throttle.close()

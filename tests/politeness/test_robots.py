@@ -36,9 +36,7 @@ def robots(*lines: str) -> Robots:
         pytest.param(_FOR_ALL + b"Disallow:\n# Disallow: /\n", ["/a.png"], [], id="nothing forbidden"),
         pytest.param(_FOR_ALL + b"diasllow: /a/", ["/b/"], ["/a/0.png"], id="misspelt"),
         pytest.param(b"\xef\xbb\xbf" + _FOR_ALL + b"Disallow: /", [], ["/a.png"], id="mark of the encoding"),
-        pytest.param(
-            _FOR_ALL + b"# caf\xe9\nDisallow: /a/\n", ["/b/"], ["/a/"], id="bytes that are not text"
-        ),
+        pytest.param(_FOR_ALL + b"# caf\xe9\nDisallow: /a/\n", ["/b/"], ["/a/"], id="bytes that are no text"),
         pytest.param(
             _FOR_ALL + _COMMENT + b"Disallow: /a/\n" + _COMMENT + b"Disallow: /b/",
             ["/b/"],

@@ -1,6 +1,7 @@
 """Published sites of the shared maps, asked as a probe asks: files of a folder, without a server."""
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,10 +31,10 @@ VERSIONS: Final = {
 
 @dataclass
 class WrittenSite:
-    """Files as the site at `PAGE`: by their paths below it, or by their whole addresses. It notes what was
-    asked."""
+    """Files, or JSON, as the site at `PAGE`: by their paths below it, or by their whole addresses. It notes
+    what was asked."""
 
-    files: Mapping[str, bytes | str] = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     async def __call__(self, method: str, url: str) -> Fetched:
@@ -44,7 +45,8 @@ class WrittenSite:
         return Fetched(200, body.encode() if isinstance(body, str) else body, url)
 
     def content(self, path: str) -> bytes | str | None:
-        return self.files.get(path)
+        said = self.files.get(path)
+        return said if said is None or isinstance(said, str | bytes) else json.dumps(said)
 
     def probed(self, renderer: str, **keys: Any) -> Site:
         description = MapDescription(**{"name": "m", "url": PAGE, **keys})

@@ -23,14 +23,8 @@ TILES: Final = f"{PAGE}tiles/"
 AROUND: Final = {(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1)}
 
 
-def written(files: dict[str, Any]) -> WrittenSite:
-    return WrittenSite(
-        {name: said if isinstance(said, (str, bytes)) else json.dumps(said) for name, said in files.items()}
-    )
-
-
 def layers(renderer: str, files: dict[str, Any], **keys: Any) -> tuple[Layer, ...]:
-    return written(files).probed(renderer, **keys).layers
+    return WrittenSite(files).probed(renderer, **keys).layers
 
 
 # -- real sites. Of each layer: name, depth, kind of image, pixels, world, spawn, background, last render
@@ -136,7 +130,7 @@ TILESETS: Final = """var overviewerConfig = {"tilesets": [
 
 @pytest.mark.parametrize(("wanted", "kept"), [((), ["day"]), (("caves", "day"), ["caves", "day"])])
 def test_the_layers_kept_are_those_named_or_no_overlays(wanted: tuple[str, ...], kept: list[str]) -> None:
-    site = written({"overviewerConfig.js": TILESETS})
+    site = WrittenSite({"overviewerConfig.js": TILESETS})
     assert [layer.name for layer in site.probed("overviewer", layers=wanted).layers] == kept
     with pytest.raises(ConfigurationError, match="no layer 'night'; it has: day, ores, caves"):
         site.probed("overviewer", layers=("night",))
@@ -241,7 +235,7 @@ def test_a_standalone_site_names_its_configuration_and_its_tiles(shared_maps: Pa
         "standalone/config.js": (configs / "dynmap-3-config.js").read_bytes(),
         "standalone/dynmap_config.json": (configs / "dynmap-3-dynmap_config.json").read_bytes(),
     }
-    probed = written(files).probed("dynmap")
+    probed = WrittenSite(files).probed("dynmap")
     assert probed.layers[0].addresses.folder == f"{TILES}world/flat"
     assert probed.answers_head
 
@@ -252,7 +246,7 @@ def test_a_script_may_give_out_the_tiles(script: str, tells: bool) -> None:
     with a login, sends no validators."""
     addresses = "var config = {\n url : {\n  configuration: 'standalone/configuration.php',\n"
     addresses += f"  tiles: 'standalone/{script}?tile=',\n }}\n}};\n"
-    site = written({"standalone/config.js": addresses, "standalone/configuration.php": configuration()})
+    site = WrittenSite({"standalone/config.js": addresses, "standalone/configuration.php": configuration()})
     probed = site.probed("dynmap")
     (layer,) = probed.layers
     url = layer.addresses.url_of(Tile(0, 1, -1))
@@ -330,7 +324,7 @@ WORLD: Final = '{"zoom": {"max": 3, "maxOut": 3}}'
 
 
 def put(settings: Any) -> WrittenSite:
-    return written({SETTINGS: settings, "tiles/w/settings.json": WORLD})
+    return WrittenSite({SETTINGS: settings, "tiles/w/settings.json": WORLD})
 
 
 def pl3xmap(**keys: Any) -> dict[str, Any]:
@@ -359,7 +353,6 @@ def test_worlds_that_are_not_kept_are_not_asked_or_without_settings_no_layer(duc
 
 
 def test_a_tile_keeps_its_name_when_the_owner_adds_zooms() -> None:
-    """Then every level has another number."""
     files = {SETTINGS: {"worlds": [{"name": "w"}]}, "tiles/w/settings.json": WORLD}
     (before,) = layers("squaremap", files)
     (after,) = layers("squaremap", files | {"tiles/w/settings.json": WORLD.replace("3", "5")})
@@ -454,7 +447,7 @@ def test_a_town_far_away_is_among_the_places_at_which_a_walk_starts(renderer: st
 
     def start(files: dict[str, Any]) -> set[Tile]:
         description = MapDescription(name="m", url=PAGE, renderer=renderer)
-        (layer,) = asyncio.run(probe(description, written(files))).layers
+        (layer,) = asyncio.run(probe(description, WrittenSite(files))).layers
         assert layer.projection is not None
         return set(Walk(layer.pyramid).start())
 

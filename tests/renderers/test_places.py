@@ -27,10 +27,7 @@ them."""
 
 
 def projection(renderer: str, files: dict[str, Any]) -> Projection:
-    site = WrittenSite(
-        {name: said if isinstance(said, str) else json.dumps(said) for name, said in files.items()}
-    )
-    found = site.probed(renderer).layers[0].projection
+    found = WrittenSite(files).probed(renderer).layers[0].projection
     assert found is not None
     return found
 

@@ -35,7 +35,6 @@ class Drawn:
 
     def __init__(self, renderer: str, site: PublishedSite) -> None:
         self.name = renderer
-        self.renderer = RENDERERS[renderer]
         self.site = site
         self.layers = site.probed(renderer).layers
 
@@ -54,9 +53,8 @@ def _with_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
 def drawn(request: pytest.FixtureRequest, shared_maps: Path, tmp_path: Path) -> Drawn:
     renderer, name, version = request.param
     if renderer == "minedmap":
-        return Drawn(
-            renderer, PublishedSite(published_as_minedmap(shared_maps, name, version, tmp_path / "s"))
-        )
+        folder = published_as_minedmap(shared_maps, name, version, tmp_path / "s")
+        return Drawn(renderer, PublishedSite(folder))
     return Drawn(renderer, of_map(shared_maps, name, version, tmp_path))
 
 
@@ -199,8 +197,7 @@ def found_at(url: str, files: dict[str, str]) -> str:
     return asyncio.run(probe(MapDescription(name="m", url=url), fetch)).renderer
 
 
-def test_a_page_in_place_of_a_configuration_is_not_taken_for_one(tmp_path: Path) -> None:
-    """Each renderer looks for its own files, and finds pages where another renderer's map is."""
+def test_a_page_in_place_of_a_configuration_is_not_taken_for_one() -> None:
     squaremap = {
         "page": '<!doctype html><meta property="og:title" content="squaremap" />',
         f"{PAGE}tiles/settings.json": '{"worlds": [{"name": "w"}]}',
@@ -224,12 +221,9 @@ def read(site: PublishedSite, renderer: str) -> Site:
 
 def test_regions_of_bluemap_tell_of_every_image_that_changed(shared_maps: Path, tmp_path: Path) -> None:
     name = "labyrinthmc"
-    (world,) = [
-        one for one in of_map(shared_maps, name, 2, tmp_path).probed("bluemap").layers if one.name == "world"
-    ]
-    indexes = [
-        read(of_map(shared_maps, name, version, tmp_path), "bluemap").indexes for version in range(2, 6)
-    ]
+    sites = [read(of_map(shared_maps, name, version, tmp_path), "bluemap") for version in range(2, 6)]
+    (world,) = (one for one in sites[0].layers if one.name == "world")
+    indexes = [one.indexes for one in sites]
     # That of the other map has not been drawn by a version that writes them.
     assert {tuple(one) for one in indexes} == {("world",)}
     told = 0

@@ -236,12 +236,10 @@ areas = st.lists(
 )
 
 
-@given(several=areas)
-def test_the_blocks_of_areas_have_their_tiles_each_once_however_they_overlap(several):
-    blocks = list(blocks_in("day", several))
-    assert {tile for block in blocks for _, tile in block.tiles()} == {
-        tile for one in several for tile in one
-    }
+@given(chosen=areas)
+def test_the_blocks_of_areas_have_their_tiles_each_once_however_they_overlap(chosen):
+    blocks = list(blocks_in("day", chosen))
+    assert {tile for block in blocks for _, tile in block.tiles()} == {tile for one in chosen for tile in one}
     assert len({block.place for block in blocks}) == len(blocks)
     assert all(map(len, blocks))
 

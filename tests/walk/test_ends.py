@@ -78,10 +78,8 @@ def test_the_same_image_at_many_neighbouring_places_ends_a_layer_without_an_end(
     said = [guard.add_image(tile, SAME) for tile in square(101)]
     assert said.index(ALIKE) == NEIGHBOURS[0]
     among_others = TileCountGuard(2_000_000, alike=NEIGHBOURS)
-    found = {
-        among_others.add_image(tile, one) for tile in square(127) for one in (SAME, f"{chance.random():040}")
-    }
-    assert found == {None, ALIKE}
+    images = ((tile, image) for tile in square(127) for image in (SAME, f"{chance.random():040}"))
+    assert {among_others.add_image(*one) for one in images} == {None, ALIKE}
 
 
 def test_the_same_image_ends_nothing_far_apart_or_where_the_layer_has_an_end() -> None:

@@ -19,7 +19,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.decision import Decision, decide
+from tileharvest.walk.decision import decide
 from tileharvest.walk.proof import Proof, prove
 from tileharvest.walk.walk import RememberedValidator, Walk
 
@@ -91,7 +91,8 @@ class Harvest:
     found: dict[Tile, Outcome] = field(default_factory=dict)
     tops: set[Tile] = field(default_factory=set)
 
-    def run(self) -> Decision:
+    def run(self) -> bool:
+        """Returns whether the walk was pruned."""
         history, day = self.history, FIRST + timedelta(days=self.day)
         decision = decide(self.wish, history.proof, history.last_full, day, 7)
         self.is_pruned, self.walk = decision.is_pruned, Walk(Pyramid(self.site.depth))
@@ -110,7 +111,7 @@ class Harvest:
                 self.ask([below for tile in again if tile.zoom for below in tile.children()], IN_FULL)
                 self.ask([tile for tile in known if tile not in self.found], LATE)
         self.finish(day, is_full=not decision.is_pruned)
-        return decision
+        return decision.is_pruned
 
     def is_spared(self, tile: Tile) -> bool:
         return tile not in self.found and any(above in self.tops for above in self.site.above(tile))
@@ -143,10 +144,8 @@ class Harvest:
                 self.tops.add(tile)
             elif is_there or (outcome is Outcome.FAILED and known):
                 waiting += [(child, how.below) for child in self.walk.below(tile)]
-            if step.seen is not None:
-                history.marks[tile] = RememberedValidator(
-                    step.seen.etag, step.seen.last_modified, is_trusted=True
-                )
+            if (told := step.seen) is not None:
+                history.marks[tile] = RememberedValidator(told.etag, told.last_modified, is_trusted=True)
 
     def finish(self, day: date, *, is_full: bool) -> None:
         history = self.history
@@ -157,11 +156,6 @@ class Harvest:
         if is_full:
             times = {tile: said.last_modified for tile, said in history.present.items()}
             history.proof, history.last_full = prove(dated(times), day), day
-
-
-def harvested(history: History, site: Site, day: int, **keys: object) -> bool:
-    """Harvests, and returns whether the walk was pruned."""
-    return Harvest(history, site, day, **keys).run().is_pruned  # type: ignore[arg-type]
 
 
 def shown(site: Site) -> dict[Tile, Validator]:
@@ -179,7 +173,7 @@ def built(depth: int, seed: int) -> Site:
 
 changes = st.dictionaries(st.integers(0, 1023), st.sampled_from([True, True, False]), max_size=4)
 depths, seeds = st.integers(2, 5), st.integers(0, 2**32)
-wishes = st.sampled_from(["auto", "pruned"])
+wishes, shares = st.sampled_from(["auto", "pruned"]), st.sampled_from([0.0, 1.0])
 
 
 @MANY
@@ -193,25 +187,19 @@ def test_pruned_harvests_find_what_full_ones_do_where_the_law_holds(depth, days,
         site.publish(leaves)
         there = sorted(site.files)
         failing = frozenset(there[number % len(there)] for number in failures if there)
-        harvested(history, site, day, wish=wish, failing=failing)
+        Harvest(history, site, day, wish, failing=failing).run()
         if not failing:
             assert history.present == shown(site)
 
 
 @MANY
-@given(
-    depths,
-    st.lists(st.tuples(changes, st.booleans()), max_size=7),
-    wishes,
-    seeds,
-    st.sampled_from([0.0, 1.0]),
-)
+@given(depths, st.lists(st.tuples(changes, st.booleans()), max_size=7), wishes, seeds, shares)
 def test_a_full_walk_or_audit_finds_what_was_missed_where_the_law_was_broken(depth, days, wish, seed, share):
     site, history = built(depth, seed), History()
     for day, (leaves, is_lawful) in enumerate([({}, True), *days]):
         site.now += 24 * HOUR
         site.publish(leaves, is_lawful=is_lawful)
-        if not harvested(history, site, day, wish=wish, share=share) or share:
+        if not Harvest(history, site, day, wish, share).run() or share:
             assert history.present == shown(site)
-    assert not harvested(history, site, len(days) + 8, wish=wish)
+    assert not Harvest(history, site, len(days) + 8, wish).run()
     assert history.present == shown(site)

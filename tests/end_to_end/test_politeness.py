@@ -1,10 +1,8 @@
 """What a site's owner gets to see of a harvest that was told to be careful: all from nginx's log."""
 
-import json
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,19 +10,18 @@ from typing import Final
 
 import pytest
 
+from tests.end_to_end.bad_input.small_site import PATHS, address, publish
 from tests.end_to_end.clock import Clock
 from tests.end_to_end.project import ROOT, Project, answered, await_condition
-from tests.end_to_end.rendering import Rendering
 from tests.servers.nginx import Nginx
-from tests.servers.published import published
 
 NAME: Final = "careful"
 
 
 @pytest.fixture
-def site(project: Project, shared_maps: Path, tmp_path: Path, nginx: Callable[..., Nginx]) -> Nginx:
-    """The small map, which the project has."""
-    site = nginx(published(shared_maps, "alexjj", 1, tmp_path / "site"))
+def site(project: Project, tmp_path: Path, nginx: Callable[..., Nginx]) -> Nginx:
+    """A small site, whose map the project has."""
+    site = nginx(publish(tmp_path / "site").folder)
     project.add_map(NAME, site.url, contact="owner@example.net")
     return site
 
@@ -40,7 +37,7 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(
 ) -> None:
     clock = Clock(tmp_path / "clock")
     clock.step(until(17, 30))
-    quiet = ("-s", "DELAY=0.05", "-s", "QUIET_HOURS=18:00-23:00")
+    quiet = ("-s", "DELAY=0.3", "-s", "QUIET_HOURS=18:00-23:00")
     with subprocess.Popen(
         [sys.executable, "-m", "scrapy", "harvest", NAME, *quiet],
         cwd=ROOT,
@@ -48,7 +45,7 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        await_condition(lambda: answered(site) > 10, process)
+        await_condition(lambda: answered(site) > 3, process)
         clock.step(until(18, 30))
         assert process.stderr is not None
         # It is told when the quiet hours begin; what was on the way is answered by then, or soon.
@@ -61,21 +58,19 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(
         assert len(list(site.log())) <= len(before) + 4
         clock.step(until(23, 30))
         assert process.wait(240) == 0
-    assert len(project.versions()) == len(Rendering(tmp_path / "site", 5).paths())
+    assert len(project.versions()) == len(PATHS)
 
 
 def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
-    project: Project, site: Nginx, tmp_path: Path
+    project: Project, site: Nginx
 ) -> None:
-    done = project.scrapy("harvest", NAME, "-s", f"BUDGET={json.dumps({'requests': 37})}", check=False)
+    done = project.scrapy("harvest", NAME, "-s", 'BUDGET={"requests": 17}', check=False)
     first = list(site.log())
-    assert (len(first), done.returncode) == (37, 4)
-    assert "budget: 37 requests" in done.stderr
+    assert (len(first), done.returncode) == (17, 4)
+    assert "budget: 17 requests" in done.stderr
     (record,) = project.harvests(NAME)
-    assert (record["ended"], record["stopped"], record["requests"]) == (None, "budget: 37 requests", 37)
+    assert (record["ended"], record["stopped"], record["requests"]) == (None, "budget: 17 requests", 17)
     project.scrapy("harvest", NAME)
-    asked = Counter(line.path for line in site.log() if line.path.endswith(".png"))
-    assert set(asked.values()) == {1}
-    rendering = Rendering(tmp_path / "site", 5)
-    assert len(project.versions()) == len(rendering.paths())
-    assert len(asked) == len(rendering.paths()) + len(rendering.missing())
+    assert len(project.versions()) == len(PATHS)
+    asked = sorted(line.path for line in site.log() if line.path.endswith(".png"))
+    assert asked == sorted(map(address, PATHS))

@@ -59,15 +59,8 @@ NO_TILES: Final = {
     "overviewer": ["/4.png", "/0/0.jpg", "/base.png", "", "x/0.png"],
     "mapcrafter": ["/2/0.png", "/5.png"],
     "dynmap": [
-        "/0_0/z_1_0.png",
-        "/0_0/32_0.png",
-        "/0_0/00_0.png",
-        "/0_0/-0_0.png",
-        "/0_0/_0_0.png",
-        "/0_0/zzzzzz_0_0.png",
-        "/0_0/0_0.jpg",
-        "/0_0/0_99999999999999999999.png",
-        "ly/0_0/0_0.png",
+        *("/0_0/z_1_0.png", "/0_0/32_0.png", "/0_0/00_0.png", "/0_0/-0_0.png", "/0_0/_0_0.png"),
+        *("/0_0/zzzzzz_0_0.png", "/0_0/0_0.jpg", "/0_0/0_99999999999999999999.png", "ly/0_0/0_0.png"),
     ],
     "bluemap": [
         *("/1/x01/z0.png", "/1/x0/1/z0.png", "/1/x-0/z0.png", "/1/x-/z0.png", "/1/x1//z0.png"),
@@ -78,12 +71,8 @@ NO_TILES: Final = {
     ],
     "pl3xmap": ["/3/blockinfo/1_1.pl3xmap.gz", "/4/basic/0_0.png", "/0/1_1.png"],
     "unmined": [
-        "/zoom.0/-7/1/tile.-75.12.jpeg",
-        "/zoom.0/0/0/tile.-0.1.jpeg",
-        "/zoom.0/0/0/tile.00.1.jpeg",
-        "/zoom.5/0/0/tile.1.1.jpeg",
-        "/zoom.0/0/0/tile.1.1.png",
-        "/zoom.0/metadata/k.0.0.csv",
+        *("/zoom.0/-7/1/tile.-75.12.jpeg", "/zoom.0/0/0/tile.-0.1.jpeg", "/zoom.0/0/0/tile.00.1.jpeg"),
+        *("/zoom.5/0/0/tile.1.1.jpeg", "/zoom.0/0/0/tile.1.1.png", "/zoom.0/metadata/k.0.0.csv"),
         "/zoom.-99999/0/0/tile.1.1.jpeg",
     ],
 }

@@ -1,6 +1,8 @@
 """How `scrapy harvest` and `scrapy crawl` end, what they write where, and what a dry run leaves."""
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -98,3 +100,40 @@ def test_a_dry_run_counts_against_the_days_budget(stage: Stage) -> None:
     third = visit(stage.project, FIRST_DAY, "-a", "dry=1")
     assert (third.status, len(stage.site.received)) == (4, 30)
     assert "has spent its daily budget" in third.said
+
+
+# -- data folders that cannot be written, and histories of which a page is damaged
+
+
+@pytest.mark.parametrize("part", ["", "tiles"])
+def test_a_file_in_place_of_the_data_folder_or_the_store(stage: Stage, part: str) -> None:
+    place = stage.project.data / part
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("a note", encoding="utf-8")
+    done = visit(stage.project, FIRST_DAY)
+    assert done.status == 1
+    assert str(place) in done.error
+    assert place.read_text(encoding="utf-8") == "a note"
+    place.unlink()
+    assert visit(stage.project, FIRST_DAY).counts == {"add": 20}
+
+
+@pytest.mark.parametrize("table", ["harvests", "tiles", "versions"])
+def test_a_damaged_page_ends_the_harvest_sooner_or_later(stage: Stage, table: str) -> None:
+    """A harvest that has begun when it meets the page leaves no log beside the file: a log would spoil the
+    backup that takes the file's place."""
+    visit(stage.project, FIRST_DAY)
+    files, database = contents(stage.project.data), stage.project.database
+    with closing(sqlite3.connect(database)) as connection:
+        ((page, size),) = connection.execute(
+            "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = ?", (table,)
+        )
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
+    done = visit(stage.project, SECOND_DAY)
+    assert done.status == 1
+    assert "restore it from a backup" in done.error
+    assert contents(stage.project.data).keys() == files.keys()
+    database.write_bytes(files["history.sqlite"])
+    assert visit(stage.project, SECOND_DAY).counts == {"ign": 20}

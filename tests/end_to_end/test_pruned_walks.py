@@ -6,7 +6,14 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, SECOND_DAY, THIRD_DAY, Stage, drawn
+from tests.end_to_end.bad_input.small_site import (
+    FIRST_DAY,
+    SECOND_DAY,
+    THIRD_DAY,
+    Stage,
+    configuration,
+    drawn,
+)
 from tests.end_to_end.project import LayerTile, Project, RecordedVersion
 from tests.end_to_end.pruned_stage import RARELY, Walked, counts, the_walk, walked
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
@@ -65,9 +72,15 @@ def test_a_quiet_day_of_any_map_with_an_index_costs_its_files_and_the_audit(
     assert counts(project)["skip"] >= len(before) - len(tiles)
 
 
-def test_a_change_in_what_was_skipped_is_found_and_the_same_harvest_asks_everything(stage: Stage) -> None:
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_change_in_what_was_skipped_is_found_and_the_same_harvest_asks_everything(
+    stage: Stage, has_index: bool
+) -> None:
     """In two branches: the audit need not meet them both."""
-    stage.describe(walk="pruned", audit=1)
+    stage.describe(walk="auto" if has_index else "pruned", audit=1)
+    if has_index:
+        said = configuration().replace('"isOverlay"', '"last_rendertime": 1714500000, "isOverlay"')
+        (stage.files.folder / "overviewerConfig.js").write_text(said, encoding="utf-8")
 
     def harvest(day: str) -> str:
         """Returns the log. Afterwards the history has what the site has, and nothing else."""
@@ -81,13 +94,14 @@ def test_a_change_in_what_was_skipped_is_found_and_the_same_harvest_asks_everyth
     log = harvest(SECOND_DAY)
     assert the_walk(log).is_pruned
     (warning,) = [line for line in log.splitlines() if "] WARNING: layer" in line]
-    assert "had changed below one that had not" in warning
+    wrong = "and its change index did not tell" if has_index else "below one that had not"
+    assert f"had changed {wrong}" in warning
     assert "all of it is asked now" in warning
     assert stage.project.harvests("small")[-1]["walk"] == "repaired"
     # Then all is asked, although nothing else may have changed.
     following = the_walk(harvest(THIRD_DAY))
     assert not following.is_pruned
-    assert "below one that had not" in following.reason
+    assert wrong in following.reason
 
 
 class Step(NamedTuple):

@@ -13,7 +13,7 @@ from tests.queue.driven import DAY, Driven, entry
 from tests.servers.redis import RedisServer, queue_on, redis_server
 from tileharvest.errors import QueueError
 from tileharvest.queue.port import End
-from tileharvest.queue.redis.queue import prefix_of
+from tileharvest.queue.redis.queue import prefix_of, script_of
 
 NAMES = count()
 
@@ -62,6 +62,14 @@ def test_a_worker_that_tells_that_it_is_alive_keeps_its_leases(worker: Callable[
     for now in range(0, 200, 20):
         beat(one, two, now=now)
     assert two.bodies(now=200.0) == []
+
+
+def test_a_sign_of_life_that_comes_after_the_sign_off_is_not_heard(worker: Callable[..., Driven]) -> None:
+    one, two = worker(), worker()
+    late = {"keys": [one.queue._prefix], "args": [*one.queue._head(0.0), *one.queue._alive()]}
+    one.run(one.queue.close())
+    two.run(two.queue._link.attempt(lambda client: client.register_script(script_of("reap"))(**late)))
+    assert two.run(two.queue._pipe(("zcard", two.queue._key("workers")))) == [1]
 
 
 def test_a_lone_worker_never_loses_its_own_leases(worker: Callable[..., Driven]) -> None:

@@ -38,6 +38,8 @@ class Served:
     asked: list[str] = field(default_factory=list)
     read: dict[str, SiteFile] = field(default_factory=dict)
     refused: str = ""
+    moved: str = ""
+    """The file that is redirected."""
 
     async def fetch(self, method: str, url: str) -> Fetched:
         name = url.removeprefix(PAGE)
@@ -46,7 +48,8 @@ class Served:
             return Fetched(403)
         file = self.files.get(name, MISSING)
         self.read[url] = file
-        return Fetched(404) if file is MISSING else Fetched(200, file.body, url)
+        lies = f"https://elsewhere.example.net/{name}" if name == self.moved else url
+        return Fetched(404) if file is MISSING else Fetched(200, file.body, lies)
 
     def probed(self, known: dict[str, SiteFile]) -> str:
         """Which program it is of, given the files that were known by name."""
@@ -110,13 +113,14 @@ def bluemap(shared_maps: Path, tmp_path: Path) -> Served:
     )
 
 
-def test_where_an_index_is_refused_the_site_is_probed_anew(bluemap: Served) -> None:
-    """As by a host that limits requests: the file is neither there nor missing."""
+@pytest.mark.parametrize("what", ["refused", "moved"])
+def test_where_an_index_is_refused_or_redirected_the_site_is_probed_anew(bluemap: Served, what: str) -> None:
     before = bluemap.probed_by(probe_as_named, WORLD, {})
-    known, bluemap.read, bluemap.refused = bluemap.read, {}, INDEX[0]
+    known, bluemap.read, bluemap.asked = bluemap.read, {}, []
+    setattr(bluemap, what, INDEX[0])
     by_name = {url.removeprefix(PAGE): file for url, file in known.items()}
-    found = bluemap.probed_by(probe_as_named, WORLD, by_name)
-    assert (found.layers, found.indexes) == (before.layers, {})
+    assert bluemap.probed_by(probe_as_named, WORLD, by_name).layers == before.layers
+    assert sorted(bluemap.asked) == sorted([*INDEX, *SETTINGS])
 
 
 def asked_on_the_next_day(site: Served, changed: str = "") -> list[str]:

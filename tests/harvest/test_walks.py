@@ -28,6 +28,7 @@ from tests.middlewares.making import (
 )
 from tests.renderers.sites import VERSIONS, of_map
 from tileharvest.harvest.harvest import Harvest
+from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import versions_until
 from tileharvest.tiles.block import bit_of, blocks_of
@@ -168,6 +169,9 @@ async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(
     async with opened(tmp_path, LATER, site=site) as harvest:
         assert not list(harvest.first())
         repairs = [set(harvest.walks.distrust(LAYER, "the reason", is_untold=True)) for _ in range(2)]
+        # The index is not relied on any more.
+        (indexes,) = stored_indexes(harvest._record.history).values()
+        assert indexes[LAYER].withdrawn == "the reason"
     assert repairs[0] >= set(FIRST_LEVEL)
     assert not repairs[1] & set(FIRST_LEVEL)
 

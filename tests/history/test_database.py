@@ -193,6 +193,18 @@ def test_a_value_that_cannot_be_is_one_line(emptied_sqlite: History, damage: str
     assert emptied_sqlite.damage()
 
 
+def test_a_full_disk_says_so_and_loses_nothing(emptied_sqlite: History) -> None:
+    def fill() -> None:
+        with emptied_sqlite.writing() as connection:
+            (pages,) = connection.exec_driver_sql("PRAGMA page_count").one()
+            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+            connection.exec_driver_sql("CREATE TABLE much AS SELECT zeroblob(1000000)")
+
+    with pytest.raises(HistoryError, match=r"disk full: .* nothing recorded was lost; free space"):
+        fill()
+    assert not emptied_sqlite.damage()
+
+
 def test_a_tile_that_names_the_version_of_another_one_is_one_line(emptied_sqlite: History) -> None:
     three_days(emptied_sqlite)
     with emptied_sqlite.writing() as connection:

@@ -54,9 +54,9 @@ _Result = TypeVar("_Result")
 _MOST_ITEMS: Final = 100
 """The most items, such as blocks, in one transaction of a thread."""
 _DELAY: Final = 0.005
-"""Seconds for which the writing thread waits for more items: about as long as a disk takes for a sync. A longer
-wait spares CPU, and costs more of a worker that is killed again and again: ten times in a row without an end of
-its blocks make them fail."""
+"""Seconds for which the writing thread waits for more items: about as long as a disk takes for a sync. A
+longer wait spares CPU. But a block whose worker is killed ten times before its end fails, and that must stay
+rare."""
 
 
 class History:

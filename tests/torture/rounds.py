@@ -86,10 +86,10 @@ class Round:
         AssertionError if it fails."""
         place = self._workplace
         place.open(self._undisturbed.before)
-        place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02}
+        # It may be the same request that is lost each time.
+        place.fleet.settings |= {"LOG_LEVEL": "INFO", "RETRY_PAUSE": 0.02, "MAX_ATTEMPTS": 20}
         if self._is_fleet:
-            # It may be the same request that is lost each time.
-            place.fleet.settings |= {"LEASE_SECONDS": LEASE, "MAX_ATTEMPTS": 20}
+            place.fleet.settings |= {"LEASE_SECONDS": LEASE}
         self._server.clear_log()
         if kinds is None:
             weights = OF_THREE if self._is_fleet else OF_ONE

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from tileharvest.politeness.map_throttle import MapThrottle
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer
 
 ALLOWED_NETWORKS: Final = "near"
@@ -260,11 +259,9 @@ class TileDownloadHandler:
         is_in_place = method == "GET" and block.request.method == "HEAD"
         conditions = conditional_headers(block.request.known.versions.get(bit)) if is_in_place else {}
         terms = block.terms.with_headers(conditions) if conditions else block.terms
-        self._send(method, url, terms, partial(self._replied, block, bit, tile))
+        self._send(method, url, terms, partial(self._replied, block, bit))
 
-    def _replied(
-        self, block: _BlockDownload, bit: int, tile: Tile, transfer: Transfer, reply: Reply | Exception
-    ) -> None:
+    def _replied(self, block: _BlockDownload, bit: int, transfer: Transfer, reply: Reply | Exception) -> None:
         throttle = self._throttle
         block.requests += 1
         block.seconds += self._loop.time() - transfer.since

@@ -86,17 +86,18 @@ async def test_what_the_spider_begins_is_cancelled_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kept"),
+    ("errors", "kept"),
     [
-        (None, True),
-        (BudgetError("spent", "budget"), True),
-        (BudgetError("full", "min_free", is_all_kept=False), False),
-        (StoreError("full"), False),
+        ([], True),
+        ([BudgetError("spent", "budget")], True),
+        ([BudgetError("full", "min_free", is_all_kept=False)], False),
+        ([StoreError("full")], False),
+        ([BudgetError("spent", "budget"), StoreError("full")], False),
     ],
 )
-def test_some_failures_drop_results(error: Any, kept: bool) -> None:
+def test_some_failures_drop_results(errors: list[Any], kept: bool) -> None:
     crawl = Rig().crawl
-    if error is not None:
+    for error in errors:
         crawl.end(error)
     assert crawl.is_all_kept is kept
 

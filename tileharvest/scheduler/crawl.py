@@ -158,10 +158,11 @@ class CrawlContext:
         """Ends the crawl for a failure, or for a reason in Scrapy's words. Requests on the way are finished
         first. The first failure is logged, also if the crawl is ending already."""
         if isinstance(why, TileHarvestError):
+            # Results may be dropped while the crawl ends for a failure that drops none.
+            self.is_all_kept &= isinstance(why, BudgetError) and why.is_all_kept
             if self.ending is not None:
                 return
             self.ending = why
-            self.is_all_kept = isinstance(why, BudgetError) and why.is_all_kept
             if self._is_opened:
                 self._say(why)
             why = why.close_reason

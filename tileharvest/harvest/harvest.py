@@ -327,15 +327,15 @@ class Harvest:
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
     async def look_up(self, block: Block) -> KnownBlock:
-        """Returns what the history knows of a block, and what this harvest has found there already. Takes one
-        query, in a thread. Raises HistoryError."""
+        """Returns what the history knows of a block, and what this harvest has found there already. Takes two
+        queries, in a thread. Raises HistoryError."""
         record = self._record
         return await asyncio.wrap_future(
             record.history.reader.submit(lambda connection: record.look_up_block(connection, block))
         )
 
     async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:
-        """Returns the latest version of each of these tiles, each a layer and a tile. Takes a query for each
+        """Returns the latest version of each of these tiles, each a layer and a tile. Looks up each
         of their blocks."""
         known = {place: await self.look_up(Block(*place)) for place in {place_of(*one) for one in places}}
         return [known[place_of(*one)].versions.get(bit_of(one[1])) for one in places]
@@ -532,7 +532,7 @@ class Harvest:
         self.ended_here = await asyncio.to_thread(self._record.stop, reason)
 
     async def close(self) -> None:
-        """Records the waiting results, and closes history and store. An unfinished harvest can be
+        """Records the cost that came with no block, and closes the history. An unfinished harvest can be
         continued."""
         if self.is_open:
             self.is_open = False

@@ -119,7 +119,7 @@ def withdraw(connection: Connection, harvest: int, day: date, layer: int, reason
 def store_indexes(connection: Connection, harvest: int, day: date) -> None:
     """Stores the indexes that a complete harvest has read, and judges whether they have named all changes.
 
-    Call it after `proofs.prove_layers`, at the end of a harvest. An index that has missed a change is not
+    Call it after `trust.prove_layers`, at the end of a harvest. An index that has missed a change is not
     relied on any more. It is relied on again after a later harvest that has found changes, all of which the
     index has named. If the harvest itself has withdrawn the index, it stays withdrawn.
     """

@@ -304,7 +304,7 @@ def certainty(history: History, layer: int) -> Certainty:
     ended: dict[date, datetime] = {}
     is_complete, kept = False, None
     for day, segment, started, end, reason, keeps in rows:
-        # An older release noted no zones and zooms. Then a difference is not known, and counts as none.
+        # An imported day, or a harvest through git, notes no zones and zooms. That counts as no difference.
         if not is_complete or (None not in (kept, keeps) and kept != keeps):
             first_asked.add(day)
         is_complete, kept = is_complete or reason == FINISHED, keeps or kept

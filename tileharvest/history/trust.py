@@ -423,7 +423,7 @@ def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[
 def prove_layers(connection: Connection, harvest: int, day: date, walk: str | None) -> None:
     """Writes a new proof for each layer in which this harvest of that day and walk has skipped nothing.
 
-    Call it after `trust.decide_trust`. A harvest that has withdrawn a proof gives no new one, so that what it
+    Call it after `decide_trust`. A harvest that has withdrawn a proof gives no new one, so that what it
     has found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
     """
     if walk == GIT_WALK:
@@ -442,7 +442,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTi
 
     Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
     remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
-    again after a kill, because `walk.walk.remember` leaves out late answers. Such a state was seen by
+    again after a kill, because `Walk.step` leaves out late answers. Such a state was seen by
     another harvest and is not whole, and the tile has changed since.
     """
     found_and_remembered = (

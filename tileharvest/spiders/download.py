@@ -164,6 +164,9 @@ class TileDownloadHandler:
         finally:
             self._cut(block)
             self._open.remove(block)
+            if block.timer is not None:
+                # Otherwise it would keep all bodies in memory until then.
+                block.timer.cancel()
         if block.requests:
             request.meta["download_latency"] = block.seconds / block.requests
         return block.response()
@@ -236,8 +239,7 @@ class TileDownloadHandler:
     def _start_tile(self, block: _BlockDownload) -> None:
         """Starts the next tile of a block, which has a place."""
         bit, tile = block.waiting.popleft()
-        if not block.under_way and not block.answers:
-            self._loop.call_later(LONGEST, self._cut, block)
+        block.timer = block.timer or self._loop.call_later(LONGEST, self._cut, block)
         if not block.waiting:
             self._blocks.remove(block)
         throttle, host, heads = self._throttle, block.host, block.heads
@@ -506,6 +508,8 @@ class _BlockDownload:
         self.host, self.attempt = layer.host, request.attempt
         self.waiting = deque(request.block.tiles())
         """The tiles that have not started."""
+        self.timer: asyncio.TimerHandle | None = None
+        """Cuts the block short. None before its first tile has started."""
         self.url = layer.addresses.url_of(self.waiting[0][1])
         """The address of one of its tiles."""
         self.under_way = 0

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -66,8 +67,9 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(
     assert len(project.versions()) == len(PATHS)
 
 
+@pytest.mark.parametrize("is_queue_lost", [False, True])
 def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
-    project: Project, site: Nginx
+    project: Project, site: Nginx, is_queue_lost: bool
 ) -> None:
     done = project.scrapy("harvest", NAME, "-s", 'BUDGET={"requests": 17}', check=False)
     first = list(site.log())
@@ -75,6 +77,8 @@ def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
     assert "budget: 17 requests" in done.stderr
     (record,) = project.harvests(NAME)
     assert (record["ended"], record["stopped"], record["requests"]) == (None, "budget: 17 requests", 17)
+    if is_queue_lost:
+        shutil.rmtree(project.data / "queues")
     project.scrapy("harvest", NAME)
     assert len(project.versions()) == len(PATHS)
     asked = sorted(line.path for line in site.log() if line.path.endswith(".png"))

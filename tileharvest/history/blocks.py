@@ -56,7 +56,7 @@ from tileharvest.history.schema import (
 from tileharvest.history.trust import remember, unpack
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import RememberedValidator
 
@@ -80,14 +80,18 @@ class KnownBlock(msgspec.Struct, frozen=True):
     """What the walk remembers of the last answers. No mark of this harvest is trusted before its end."""
     outcomes: Mapping[Outcome, int] = {}
     """What this harvest has found already, by whatever process: a mask for each outcome that occurred."""
+    skips: int = 0
+    """The tiles below which this harvest asks nothing."""
 
     @property
     def asked(self) -> int:
         """The tiles for which this harvest has a result, failures included."""
-        mask = 0
-        for one in self.outcomes.values():
-            mask |= one
-        return mask
+        return _all_of(self.outcomes.values())
+
+    @property
+    def there(self) -> int:
+        """The tiles that this harvest has found there."""
+        return _all_of(self.outcomes.get(one, 0) for one in THERE)
 
     @property
     def failed(self) -> int:
@@ -155,7 +159,7 @@ _PRESENT_TILES: Final = (
 _LOOK_UP: Final = (
     select(
         blocks.c.harvest,
-        *(blocks.c[name] for name in MASKS.values()),
+        *(blocks.c[name] for name in (*MASKS.values(), "skips")),
         func.coalesce(validators.c.whole, 0).label("whole"),
         validators.c.packed,
         IS_TRUSTED.label("is_trusted"),
@@ -240,13 +244,15 @@ def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> K
         latest[bit] = version_of(*version)
     whole = row.whole if row.is_trusted else 0
     remembered = {} if row.packed is None else unpack(row.packed)
-    found: dict[Outcome, int] = {}
+    found, skips = dict[Outcome, int](), 0
     if row.harvest == harvest:
         found = {one: mask for one, name in MASKS.items() if (mask := getattr(row, name))}
+        skips = row.skips
     return KnownBlock(
         latest,
         {bit: RememberedValidator(*one, bool(whole >> bit & 1)) for bit, one in remembered.items()},
         found,
+        skips,
     )
 
 

@@ -49,6 +49,8 @@ class BlockRequest(Request):
     expected: int = 0
     """The tiles that should exist, of which a host that answers 403 or 404 to HEAD may refuse HEAD alone.
     `DiffMiddleware` sets it."""
+    left_out: int = 0
+    """The tiles that are not asked, because this harvest has a result for them."""
 
     @classmethod
     def of(cls, block: Block, url: str, *, asked: Asked = ON_WALK, **options: Any) -> Self:
@@ -90,6 +92,7 @@ class BlockRequest(Request):
 
     def leave_out(self, mask: int) -> None:
         """Leaves these tiles out of the request, which may then have none."""
+        self.left_out = self.block.mask & mask
         self.meta[_BLOCK] = [*self.block.place, self.block.mask & ~mask]
 
     def narrowed(self, mask: int, **changes: Any) -> Self:

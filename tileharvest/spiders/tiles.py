@@ -6,6 +6,7 @@ import asyncio
 from time import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from msgspec.structs import replace
 from scrapy import Spider, signals
 from scrapy.exceptions import DontCloseSpider, IgnoreRequest
 
@@ -213,8 +214,7 @@ class TileSpider(Spider):
         if result.again:
             meta = {ATTEMPT: request.attempt, "not_before": time() + result.pause}
             yield request.narrowed(result.again, priority=LAST, meta=meta)
-        block, asked = request.block, request.asked
-        for one in self._following(block, result, asked):
+        for one in self._following(request, result):
             yield one
         if result.found.outcomes:
             yield result
@@ -231,16 +231,22 @@ class TileSpider(Spider):
             return
         self.crawl.end(as_error(error))
 
-    def _following(self, block: Block, result: BlockResult, asked: Asked) -> Iterator[BlockRequest]:
+    def _following(self, request: BlockRequest, result: BlockResult) -> Iterator[BlockRequest]:
         """Yields the requests for the blocks below the tiles that are there, and for the tiles beside them.
-        An unchanged tile says nothing about its neighbours, so a pruned walk asks for these as well."""
-        harvest, name = self.harvest, block.layer
+        An unchanged tile says nothing about its neighbours, so a pruned walk asks for these as well.
+
+        What follows from tiles that were left out is asked for again: a queue that was emptied, or a power
+        cut, may have lost it."""
+        harvest, block, asked = self.harvest, request.block, request.asked
+        name, known, before = block.layer, request.known, request.left_out
         if harvest.is_pushed:
             return
         walk = harvest.layers[name].walk
-        there, followed = block.only(result.there), block.only(result.there & ~result.found.skips)
-        wanted = [] if followed is None else [(one, asked.below) for one in walk.blocks_below(followed)]
-        if there is not None and walk.goes_sideways and block.zoom == walk.top:
+        skips = result.found.skips | known.skips & before
+        there = replace(block, mask=result.there | known.there & before)
+        followed = replace(there, mask=there.mask & ~skips)
+        wanted = [(one, asked.below) for one in walk.blocks_below(followed)]
+        if walk.goes_sideways and block.zoom == walk.top:
             beside = [tile for _, one in there.tiles() for tile in walk.pyramid.beside(one)]
             wanted += [(one, ON_WALK) for one in blocks_of(name, beside)]
         for one, how in wanted:

@@ -380,6 +380,7 @@ class Harvest:
             if error.reason != FINISHED:
                 raise
             # The lease was lost, and another worker has recorded the block in the meantime.
+            await asyncio.to_thread(record.add_cost, cost)
             return
         if block.layer in self._sizes:
             await self._learn_size(block.layer, bodies.values())

@@ -423,8 +423,8 @@ def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[
 def prove_layers(connection: Connection, harvest: int, day: date, walk: str | None) -> None:
     """Writes a new proof for each layer in which this harvest of that day and walk has skipped nothing.
 
-    Call it after `decide_trust`. A harvest that has withdrawn a proof gives no new one, so that what it
-    has found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
+    Call it after `decide_trust`. A harvest that has withdrawn a proof gives no new one, so that what it has
+    found is not forgotten on the same day. Takes some milliseconds for a thousand tiles.
     """
     if walk == GIT_WALK:
         return

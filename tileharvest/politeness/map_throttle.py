@@ -120,8 +120,10 @@ class MapThrottle:
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
             elif state.share_ends > -inf:
-                state.share_ends = -inf
-                await self._throttle.leave(host, self._worker)
+                # No share that is given meanwhile may be known before this.
+                async with self._extending:
+                    state.share_ends = -inf
+                    await self._throttle.leave(host, self._worker)
         for part, most, so_far in zip(PARTS, self.budget.limits, self.spent, strict=True):
             # Requests are taken one by one.
             if part != "requests" and most is not None and so_far >= most:

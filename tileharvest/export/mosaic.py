@@ -220,8 +220,9 @@ def write_sheet(
             # a fifth more bytes.
             more["method"] = 0
         elif chosen.name == "TIFF":
-            # A packed file is at most as long as its pixels. From 4 GB on TIFF needs wider numbers.
-            more |= {"compression": "tiff_adobe_deflate", "big_tiff": box.width * box.height * 4 >= 1 << 32}
+            # From 4 GiB on TIFF needs wider numbers. What cannot be packed takes a little more than its pixels.
+            is_big = box.width * box.height * 4 >= 4_000_000_000
+            more |= {"compression": "tiff_adobe_deflate", "big_tiff": is_big}
         whole.save(target.file, chosen.name, **more)
 
 

@@ -220,7 +220,7 @@ def write_sheet(
             # a fifth more bytes.
             more["method"] = 0
         elif chosen.name == "TIFF":
-            # From 4 GiB on TIFF needs wider numbers. What cannot be packed takes a little more than its pixels.
+            # From 4 GiB on TIFF needs wider numbers. What cannot be packed takes a little more than it has.
             is_big = box.width * box.height * 4 >= 4_000_000_000
             more |= {"compression": "tiff_adobe_deflate", "big_tiff": is_big}
         whole.save(target.file, chosen.name, **more)

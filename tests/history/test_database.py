@@ -193,16 +193,18 @@ def test_a_value_that_cannot_be_is_one_line(emptied_sqlite: History, damage: str
     assert emptied_sqlite.damage()
 
 
-def test_a_full_disk_says_so_and_loses_nothing(emptied_sqlite: History) -> None:
-    def fill() -> None:
-        with emptied_sqlite.writing() as connection:
+def test_a_full_disk_says_so_and_loses_nothing(url: str) -> None:
+    def fill(history: History) -> None:
+        with history.writing() as connection:
             (pages,) = connection.exec_driver_sql("PRAGMA page_count").one()
             connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
             connection.exec_driver_sql("CREATE TABLE much AS SELECT zeroblob(1000000)")
 
-    with pytest.raises(HistoryError, match=r"disk full: .* nothing recorded was lost; free space"):
-        fill()
-    assert not emptied_sqlite.damage()
+    # An own history: a connection keeps this bound.
+    with History.open(url) as history:
+        with pytest.raises(HistoryError, match=r"disk full: .* nothing recorded was lost; free space"):
+            fill(history)
+        assert not history.damage()
 
 
 def test_a_tile_that_names_the_version_of_another_one_is_one_line(emptied_sqlite: History) -> None:

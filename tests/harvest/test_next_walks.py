@@ -20,8 +20,8 @@ from tileharvest.harvest.walks import (
 )
 from tileharvest.history.database import History
 from tileharvest.maps.description import MapDescription
-from tileharvest.renderers.addresses import PathAddresses
-from tileharvest.tiles.grid import Tile, Zone, path_of, tile_at
+from tileharvest.renderers.addresses import QuadtreeAddresses
+from tileharvest.tiles.grid import Tile, Zone
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.decision import Decisions
@@ -111,8 +111,7 @@ def test_of_a_layer_of_one_zoom_a_share_of_the_empty_places_is_asked(
 
 PAGE = "http://map.example.net/"
 DAYLIGHT, NIGHT = (
-    Layer(name, Pyramid(2), "png", PathAddresses(f"{PAGE}{name}", 2, "png", path_of, tile_at))
-    for name in ("day", "night")
+    Layer(name, Pyramid(2), "png", QuadtreeAddresses(f"{PAGE}{name}", 2, "png")) for name in ("day", "night")
 )
 TILE = Tile(0, -3, 3)
 

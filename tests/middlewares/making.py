@@ -18,10 +18,10 @@ from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
 from tileharvest.queue.segments import Segment
-from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.site import Site
 from tileharvest.store.files import FileStore
-from tileharvest.tiles.grid import Tile, path_of, tile_at
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -39,7 +39,7 @@ SITE = Site(
             LAYER,
             Pyramid(2),
             "png",
-            PathAddresses(f"http://{HOST}/{LAYER}", 2, "png", path_of, tile_at),
+            QuadtreeAddresses(f"http://{HOST}/{LAYER}", 2, "png"),
             tile_size=(4, 4),
         ),
     ),

@@ -4,14 +4,17 @@ import io
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image as Pillow
 
 from tests.renderers.sites import PAGE
 from tileharvest.maps.template import Template
-from tileharvest.renderers import bluemap, dynmap, mapcrafter, unmined
-from tileharvest.renderers.addresses import PathAddresses, TemplateAddresses
+from tileharvest.renderers import bluemap, dynmap, unmined
+from tileharvest.renderers.addresses import PathAddresses, QuadtreeAddresses, TemplateAddresses
 from tileharvest.renderers.registry import RENDERERS
-from tileharvest.tiles.grid import Tile, path_of, tile_at
+from tileharvest.tiles.block import Block
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Addresses
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
@@ -19,8 +22,8 @@ from tileharvest.tiles.versions import Validator
 FOLDER: Final = f"{PAGE}tiles/world"
 
 ADDRESSES: Final[dict[str, Addresses]] = {
-    "overviewer": PathAddresses(FOLDER, 12, "png", path_of, tile_at, "?c=16"),
-    "mapcrafter": PathAddresses(FOLDER, 12, "png", mapcrafter.write_path, mapcrafter.read_path),
+    "overviewer": QuadtreeAddresses(FOLDER, 12, "png", query="?c=16"),
+    "mapcrafter": QuadtreeAddresses(FOLDER, 12, "png", first_digit=1),
     "dynmap": PathAddresses(FOLDER, 6, "png", dynmap.write_path, dynmap.read_path),
     "bluemap": PathAddresses(FOLDER, 3, "png", bluemap.write_path, bluemap.read_path),
     "squaremap": TemplateAddresses(Template(f"{FOLDER}/{{z}}/{{x}}_{{y}}.png"), 4, 3),
@@ -103,6 +106,29 @@ def test_an_address_that_a_renderer_does_not_write_is_of_no_tile(renderer: str, 
 def test_a_tile_coarser_than_all_levels_has_no_address(renderer: str, zoom: int) -> None:
     with pytest.raises(ValueError, match=r"coarser than|outside a map"):
         ADDRESSES[renderer].url_of(Tile.at(zoom, 0, 0))
+
+
+KINDS: Final[list[Addresses]] = [
+    *ADDRESSES.values(),
+    *(QuadtreeAddresses(FOLDER, depth, "png") for depth in range(1, 6)),
+    TemplateAddresses(Template(f"{FOLDER}/{{z}}/{{x}}/{{-y}}/{{x}}.png"), 6, 6),
+    TemplateAddresses(Template(f"{FOLDER}/{{q}}.png"), 5, 5),
+    TemplateAddresses(Template(f"{FOLDER}/{{x}}/{{y}}.png"), 1, 11),
+]
+near = st.integers(-3, 3)
+blocks = st.builds(Block, st.just("day"), st.integers(-12, 0), near, near, st.integers(1, 2**64 - 1))
+
+
+@given(st.sampled_from(KINDS), blocks)
+def test_a_block_has_the_addresses_of_its_tiles_in_order_or_none(kind: Addresses, block: Block) -> None:
+    """Near the centre, at the edges of small depths, and beyond them."""
+    try:
+        expected = [(bit, kind.url_of(tile)) for bit, tile in block.tiles()]
+    except ValueError:
+        with pytest.raises(ValueError, match=r"coarser|outside|quadkey"):
+            kind.urls_of(block)
+    else:
+        assert list(kind.urls_of(block).items()) == expected
 
 
 # -- answers

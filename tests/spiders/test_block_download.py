@@ -21,13 +21,12 @@ from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.waits import HoldReason
-from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders import download
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse
 from tileharvest.spiders.download import TileDownloadHandler
 from tileharvest.tiles.block import Block, mask_of
-from tileharvest.tiles.grid import path_of, tile_at
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.verdict import Answer
@@ -121,7 +120,7 @@ async def stage(
     site.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     crawler = get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 60, **settings})
     site.crawl = crawl_of(crawler)
-    layer = Layer(LAYER, Pyramid(8), "png", PathAddresses(f"{site.url}/day", 8, "png", path_of, tile_at))
+    layer = Layer(LAYER, Pyramid(8), "png", QuadtreeAddresses(f"{site.url}/day", 8, "png"))
     site.crawl.harvest = SimpleNamespace(
         layers={LAYER: LayerWalk(layer, Walk(layer.pyramid))},
         cost_meter=CostMeter(),

@@ -22,7 +22,7 @@ from tileharvest.history.site_files import MISSING, first_day_of_files, site_fil
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.pixels import UNREADABLE, background_of, decoded, packed
 from tileharvest.pictures.threads import each_in_order, open_threads
-from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, Site, path_of
 from tileharvest.tiles.grid import first_level
@@ -229,7 +229,7 @@ class _Restoring:
     def _compose_whole_map(self, outline: LayerOutline, layer: Layer) -> None:
         """Composes the image above the first level as Overviewer and Mapcrafter do: of the four tiles of that
         level, which are in the folder already."""
-        if layer.pyramid.area is not None or not isinstance(layer.addresses, PathAddresses):
+        if not isinstance(layer.addresses, QuadtreeAddresses):
             return
         then = outline.described(self._past.day)
         width, height = then.tile_size

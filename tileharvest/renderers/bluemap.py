@@ -161,12 +161,12 @@ class BlueMap(Renderer):
         return Answer(404) if answer.status == _NO_CONTENT else answer
 
 
-def write_path(tile: Tile, _: int) -> str:
+def write_path(zoom: int, column: int, row: int) -> str:
     """Returns a tile's path. Each digit of a number but the last is a folder, as in `/1/x-1/2/z3`."""
-    return f"/{1 - tile.zoom}/x{_digits(tile.column)}/z{_digits(tile.row)}"
+    return f"/{1 - zoom}/x{_digits(column)}/z{_digits(row)}"
 
 
-def read_path(path: str, _: int) -> Tile | None:
+def read_path(path: str) -> Tile | None:
     match = _TILE.fullmatch(path)
     if match is None:
         return None

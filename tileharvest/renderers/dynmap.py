@@ -107,19 +107,19 @@ class _Config(msgspec.Struct):
     error: Text | None = None
 
 
-def write_path(tile: Tile, _: int) -> str:
+def write_path(zoom: int, column: int, row: int) -> str:
     """Returns a tile's path, in folders of 32 x 32 tiles, with a letter z for each level out.
 
     At every zoom, columns and rows are counted in deepest tiles, rows upwards. A tile has the column and the
     row of its upper left deepest tile (`getTileName` of `hdmap.js`).
     """
-    out = -tile.zoom
-    x, y = tile.column << out, -(tile.row << out)
+    out = -zoom
+    x, y = column << out, -(row << out)
     zoomed = f"{'z' * out}_" if out else ""
     return f"/{x >> 5}_{y >> 5}/{zoomed}{x}_{y}"
 
 
-def read_path(path: str, _: int) -> Tile | None:
+def read_path(path: str) -> Tile | None:
     found = _TILE.fullmatch(path)
     if found is None:
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import msgspec
 
-from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Depth,
@@ -24,7 +24,6 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written, fetch_config, not_found, site_of
-from tileharvest.tiles.grid import path_of, tile_at
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from tileharvest.maps.description import MapDescription
     from tileharvest.renderers.site import Fetch, Site
-    from tileharvest.tiles.grid import Tile
 
 CONFIG_FILE: Final = "config.js"
 _VARIABLE: Final = "var CONFIG"
@@ -117,14 +115,6 @@ def parse_config(text: str, page: str, url: str) -> ReadLayers:
     return layers
 
 
-def write_path(tile: Tile, depth: int) -> str:
-    return path_of(tile, depth, first_digit=1)
-
-
-def read_path(path: str, depth: int) -> Tile:
-    return tile_at(path, depth, first_digit=1)
-
-
 def _layers(name: str, described: _Map, groups: Mapping[str, _Group], page: str) -> tuple[Layer, ...]:
     depth, extension = described.max_zoom, described.image_format
     if depth < 1:
@@ -142,7 +132,7 @@ def _layers(name: str, described: _Map, groups: Mapping[str, _Group], page: str)
                 name=folder,
                 pyramid=Pyramid(depth),
                 image_extension="jpg" if extension == "jpeg" else extension,
-                addresses=PathAddresses(f"{page}{folder}", depth, extension, write_path, read_path),
+                addresses=QuadtreeAddresses(f"{page}{folder}", depth, extension, first_digit=1),
                 tile_size=sizes,
                 world=described.world,
                 north_direction=turns,

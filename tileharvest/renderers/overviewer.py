@@ -12,7 +12,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from tileharvest.errors import SiteError
-from tileharvest.renderers.addresses import PathAddresses
+from tileharvest.renderers.addresses import QuadtreeAddresses
 from tileharvest.renderers.bounds import (
     MOST_LAYERS,
     Block,
@@ -31,7 +31,6 @@ from tileharvest.renderers.bounds import (
 )
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.site import ReadLayers, as_written
-from tileharvest.tiles.grid import path_of, tile_at
 from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import TILE_SIDE, Layer
 from tileharvest.tiles.pyramid import Pyramid
@@ -152,7 +151,7 @@ def _layer(tileset: _Tileset, page: str, config: _Config) -> Layer:
         name=tileset.path,
         pyramid=Pyramid(depth),
         image_extension=extension,
-        addresses=PathAddresses(folder, depth, extension, path_of, tile_at, query),
+        addresses=QuadtreeAddresses(folder, depth, extension, query=query),
         # A list names the tilesets that the overlay may lie on; in JavaScript an empty one is true too.
         overlay=tileset.is_overlay is not False,
         tile_size=(tile_size, tile_size),

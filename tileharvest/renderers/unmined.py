@@ -91,13 +91,12 @@ class _Group(msgspec.Struct):
                     yield self.x * _GROUP + i, self.z * _GROUP + j
 
 
-def write_path(tile: Tile, _: int) -> str:
+def write_path(zoom: int, column: int, row: int) -> str:
     """Returns a tile's path. Ten columns and ten rows share a folder."""
-    x, y = tile.column, tile.row
-    return f"/zoom.{tile.zoom + FINEST}/{x // 10}/{y // 10}/tile.{x}.{y}"
+    return f"/zoom.{zoom + FINEST}/{column // 10}/{row // 10}/tile.{column}.{row}"
 
 
-def read_path(path: str, _: int) -> Tile | None:
+def read_path(path: str) -> Tile | None:
     found = _TILE.fullmatch(path)
     return None if found is None else Tile.at(int(found[1]) - FINEST, int(found[2]), int(found[3]))
 

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tileharvest.tiles.versions import EXTENSIONS
 
 if TYPE_CHECKING:
+    from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.ground import Projection
     from tileharvest.tiles.pyramid import Pyramid
@@ -41,11 +42,13 @@ class Addresses(Protocol):
         ...
 
     def url_of(self, tile: Tile) -> str:
-        """Returns the tile's address, as the site's own page asks for it.
+        """Returns the tile's address, as the site's own page asks for it. Raises ValueError for a tile that
+        has none."""
+        ...
 
-        Each request calls this, so it should take no more than some microseconds. Raises ValueError for a
-        tile that has no address.
-        """
+    def urls_of(self, block: Block) -> dict[int, str]:
+        """Returns the addresses of the tiles that the block's mask has, by bit, the lowest first. Raises
+        ValueError if one of them has no address."""
         ...
 
     def tile_of(self, url: str) -> Tile | None:
@@ -60,6 +63,9 @@ class _NoAddresses:
 
     def url_of(self, tile: Tile) -> str:
         raise ValueError(f"tile {tile} has no address: its site was not asked")
+
+    def urls_of(self, block: Block) -> dict[int, str]:
+        raise ValueError(f"{block} has no addresses: its site was not asked")
 
     def tile_of(self, url: str) -> Tile | None:
         return None

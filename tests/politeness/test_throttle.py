@@ -84,8 +84,10 @@ def test_shares_never_exceed_places(calls: list[tuple[int, bool, float]], of_map
             assert sum(one.places for one in known if one.map == name) <= of_map
 
 
-def shares(host: HostState, *workers: Share, of_map: int, of_host: int, now: float = NOW) -> list[int]:
-    return [host.share(now, one, of_map, of_host, 60)[0] for one in workers]
+def shares(
+    host: HostState, *workers: Share, of_map: int, of_host: int, now: float = NOW, lasts: float = 60
+) -> list[int]:
+    return [host.share(now, one, of_map, of_host, lasts)[0] for one in workers]
 
 
 def test_places_are_divided_as_those_that_had_them_give_them_back() -> None:
@@ -109,7 +111,7 @@ def test_each_of_more_workers_than_places_has_its_turn() -> None:
 def test_a_share_ends_when_its_worker_is_idle_or_leaves_or_is_silent() -> None:
     host, places = HostState(), {"of_map": 4, "of_host": 4}
     assert shares(host, own(1), own(1, 1, is_busy=False), own(2), **places) == [4, 0, 3]
-    host.leave(NOW, "1")
+    shares(host, own(1), lasts=0, **places)
     assert shares(host, own(2), own(3), **places) == [4, 0]
     assert shares(host, own(3), now=NOW + 60, **places) == [4]
 
@@ -117,18 +119,17 @@ def test_a_share_ends_when_its_worker_is_idle_or_leaves_or_is_silent() -> None:
 def test_workers_of_a_map_spend_one_budget_until_the_last_has_ended() -> None:
     host = HostState()
 
-    def spend(worker: str, *spent: float, name: str = "m") -> Spent:
-        return host.share(NOW, Share(worker, name, 0, spent=Spent(*spent)), 4, 4, 60)[1]  # type: ignore[arg-type]
+    def spend(worker: str, *spent: float, name: str = "m", lasts: float = 60) -> Spent:
+        return host.share(NOW, Share(worker, name, 0, spent=Spent(*spent)), 4, 4, lasts)[1]  # type: ignore[arg-type]
 
     assert spend("1", 10, 500, 1.5) == Spent()
     assert spend("2", 2, 100, 0.5) == (10, 500, 1.5)
     assert spend("3", name="another") == Spent()
-    assert spend("1", 12, 500, 1.5) == (2, 100, 0.5)
-    host.leave(NOW, "1")
+    assert spend("1", 12, 500, 1.5, lasts=0) == (2, 100, 0.5)
     # What a worker has spent counts when it has ended.
     assert spend("4") == (14, 600, 1.5)
     for worker in ("2", "4"):
-        host.leave(NOW, worker)
+        spend(worker, lasts=0)
     # Another map of the host makes no difference.
     assert spend("1") == spend("5") == Spent()
 

@@ -119,19 +119,16 @@ class MapThrottle:
             state.delays = None
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
-            elif state.share_ends > -inf:
-                # No share that is given meanwhile may be known before this.
-                async with self._extending:
-                    state.share_ends = -inf
-                    await self._throttle.leave(host, self._worker)
+            elif state.share_ends > self._clock():
+                await self._extend(host, lasts=0.0)
         for part, most, so_far in zip(PARTS, self.budget.limits, self.spent, strict=True):
             # Requests are taken one by one.
             if part != "requests" and most is not None and so_far >= most:
                 self.lacking = self.lacking or part
-        rest = await self._throttle.reserve(self.host, {})
+        start, _ = await self._throttle.reserve(self.host, {})
         # The others may not know yet of a rest that this worker was asked for.
         now = self._clock()
-        ends = max(rest.start, self._rests_until)
+        ends = max(start, self._rests_until)
         # The end of a rest that is over would count again if the clock was set back.
         self._rests_until = ends if ends > now else -inf
         moment = datetime.fromtimestamp(now, self._zone)
@@ -142,9 +139,8 @@ class MapThrottle:
 
     async def close(self) -> None:
         """Gives everything back."""
-        await self._extend(self._rules.host)
         for host in self._hosts:
-            await self._throttle.leave(host, self._worker)
+            await self._extend(host, lasts=0.0)
 
     # What holds everything back
 
@@ -176,7 +172,8 @@ class MapThrottle:
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
         included, gets True for these seconds."""
-        return (await self._throttle.reserve(host, {"probe": seconds}, horizon=0.0)).is_granted
+        _, is_granted = await self._throttle.reserve(host, {"probe": seconds}, horizon=0.0)
+        return is_granted
 
     def adapt(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests until the next call."""
@@ -217,20 +214,21 @@ class MapThrottle:
         self._hosts[host].on_the_way -= 1
         self._freed.set()
 
-    async def _extend(self, host: str, *, coming: int = 0) -> None:
-        """Extends the share of this worker at a host, and exchanges what the workers have spent. So many
-        requests are `coming`, and are taken from the budget."""
+    async def _extend(self, host: str, *, coming: int = 0, lasts: float | None = None) -> None:
+        """Extends the share of this worker at a host, or gives it back if it `lasts` 0 seconds. Exchanges
+        what the workers have spent. So many requests are `coming`, and are taken from the budget."""
         state, of_map = self._hosts[host], self._rules.concurrency
+        lasts = self._lasts if lasts is None else lasts
         # One after the other: the last share that this worker is given must be the last that others know of.
         async with self._extending:
             # Meanwhile nothing starts in a place that may be given back.
-            state.share, ends = min(state.share, state.on_the_way), self._clock() + self._lasts
-            own = Share(self._worker, self._name, state.on_the_way, not self._is_idle)
+            state.share, ends = min(state.share, state.on_the_way), self._clock() + lasts
+            own = Share(self._worker, self._name, state.on_the_way, not self._is_idle and lasts > 0)
             if host == self._rules.host:
                 meter, seconds = self._cost_meter, self._seconds_before + self._cost_meter.worked
                 own = replace(own, spent=Spent(meter.requests + coming, meter.received_bytes, seconds))
             of_host, _ = self._rules.limits_at(host)
-            state.share, others = await self._throttle.share(host, own, of_map, of_host, self._lasts)
+            state.share, others = await self._throttle.share(host, own, of_map, of_host, lasts)
             state.share_ends = ends
         if host == self._rules.host:
             self._others = others
@@ -248,7 +246,7 @@ class MapThrottle:
         while state.on_the_way >= self.concurrency(host):
             if self.held is not None:
                 return False
-            if self._is_idle or state.share_ends == -inf:
+            if self._is_idle or state.share_ends <= self._clock():
                 self._is_idle = False
                 await self._extend(host)
                 continue

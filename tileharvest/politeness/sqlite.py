@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from tileharvest.errors import QueueError
 from tileharvest.politeness.lock import Lock
@@ -78,15 +78,14 @@ class SqliteThrottle(Throttle):
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 row = connection.execute("SELECT state FROM hosts WHERE host = ?", (host,)).fetchone()
-                state = HostState() if row is None else _read(row[0], host)
+                state = HostState.read(None if row is None else row[0])
                 now = self.clock()
                 if act == "share":
                     for worker, one in state.shares.items():
                         if one.ends > now and not self._is_alive(worker):
-                            state.leave(now, worker)
+                            state.shares[worker] = replace(one, ends=now)
                 answer = getattr(state, act)(now, *given)
-                kept = msgspec.msgpack.encode(state)
-                connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, kept))
+                connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, state.kept()))
         except sqlite3.Error as error:
             raise QueueError(
                 f"{self._folder}/throttle.sqlite, in which harvests of this machine share limits, cannot be"
@@ -98,18 +97,6 @@ class SqliteThrottle(Throttle):
         """Returns whether the process of a worker runs."""
         process = worker.partition(":")[0]
         return self._folder is None or process == self.process or Lock(self._folder, process).is_taken()
-
-
-def _read(kept: bytes, host: str) -> HostState:
-    try:
-        return msgspec.msgpack.decode(kept, type=HostState)
-    except (msgspec.MsgspecError, ValueError) as error:
-        _logger.warning(
-            "what harvests share of %s cannot be read (%s); it is begun anew, and no request is lost",
-            host,
-            error,
-        )
-        return HostState()
 
 
 def _connected(file: Path | str) -> sqlite3.Connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -27,15 +27,6 @@ SET_BACK: Final = 60.0
 
 _REST: Final = "rest"
 """The name of the time until which a host is left alone."""
-
-
-class Reservation(NamedTuple):
-    """The next start at a host."""
-
-    start: float
-    is_granted: bool
-    """Whether it was reserved, so that nobody else has it. Otherwise it is time to ask again at `start -
-    HORIZON`."""
 
 
 class Spent(NamedTuple):
@@ -68,6 +59,18 @@ class HostState(msgspec.Struct):
     """The last start by each limit, and when the rest ends."""
     shares: dict[str, Share] = {}
     """The share of each worker."""
+
+    @classmethod
+    def read(cls, kept: bytes | None) -> HostState:
+        """Returns the state in `kept`. One that cannot be read is begun anew: no request is lost."""
+        try:
+            return cls() if kept is None else msgspec.msgpack.decode(kept, type=cls)
+        except (msgspec.MsgspecError, ValueError):
+            return cls()
+
+    def kept(self) -> bytes:
+        """Returns the state in a form for `read`."""
+        return msgspec.msgpack.encode(self)
 
     def reserve(self, now: float, limits: Mapping[str, float], horizon: float) -> tuple[float, bool]:
         """Returns the seconds until the next start, and whether it is reserved.
@@ -114,10 +117,6 @@ class HostState(msgspec.Struct):
             max((one.seconds for one in spent), default=0.0),
         )
 
-    def leave(self, _: float, worker: str) -> None:
-        if worker in self.shares:
-            self.shares[worker] = replace(self.shares[worker], ends=-inf)
-
 
 def _part(now: float, own: Share, places: int, beside: Sequence[Share]) -> int:
     """Returns a worker's part of these places beside others. What remains when they are divided goes to some
@@ -157,12 +156,18 @@ class Throttle(ABC):
         """Calls the method of the host's state of that name. Returns when that was, by `clock`, and the
         answer."""
 
-    async def reserve(self, host: str, limits: Mapping[str, float], horizon: float = HORIZON) -> Reservation:
+    async def reserve(
+        self, host: str, limits: Mapping[str, float], horizon: float = HORIZON
+    ) -> tuple[float, bool]:
         """Reserves the next start, unless that is further ahead than the horizon. While the host rests there
         is none. `limits` has the least seconds between two starts, by the names of the host's limit and of
-        the map's."""
+        the map's.
+
+        Returns the start, and whether it was reserved, so that nobody else has it. Otherwise it is time to
+        ask again at `start - HORIZON`.
+        """
         now, (wait, is_granted) = await self._do("reserve", host, limits, horizon)
-        return Reservation(now + wait, is_granted)
+        return now + wait, is_granted
 
     async def rest(self, host: str, seconds: float) -> None:
         """Lets nobody start at the host for these seconds. Of several rests the last one to end counts."""
@@ -173,13 +178,10 @@ class Throttle(ABC):
     ) -> tuple[int, Spent]:
         """Writes down what a worker has on the way (`own.places`) and has spent. Returns how many requests it
         may have on the way for the seconds that this `lasts`, and what the other workers of its map have
-        spent. Call it every second.
+        spent. Call it every second. A worker that needs no places any more calls it with 0 seconds; what it
+        has spent counts until the run ends.
 
         The first worker of a map begins the map's run: what was spent before is forgotten.
         """
-        _, (number, spent) = await self._do("share", host, own, of_map, of_host, lasts)
-        return number, Spent(*spent)
-
-    async def leave(self, host: str, worker: str) -> None:
-        """Gives back the places of a worker that has ended. What it has spent counts until the run ends."""
-        await self._do("leave", host, worker)
+        _, shared = await self._do("share", host, own, of_map, of_host, lasts)
+        return cast("tuple[int, Spent]", shared)

@@ -57,7 +57,7 @@ REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
         ["", "0d", "1", "d", "1m", "1 d", "-1d", "1.5d", "12345h", "٣d"],
     ),
     QuietHours.parse: (
-        r"write for example 18:00-23:00|no part of a day",
+        "write for example 18:00-23:00",
         ["", "18-23", "18:00", "25:00-01:00", "18:00-18:00", "18:60-19:00", "24:00-01:00"],
     ),
 }
@@ -228,7 +228,6 @@ def test_every_quadkey_comes_back(z: int, data: st.DataObject) -> None:
         ("{q}.png", (0, 0, 0), "have no quadkey"),
         ("{q}.png", (3, 8, 0), "have no quadkey"),
         ("{q}.png", (3, 0, -1), "have no quadkey"),
-        ("{z}/{x}/{y}", (-1, 0, 0), "zoom -1 is coarser than 0"),
     ],
 )
 def test_some_places_have_no_address(form: str, place: tuple[int, int, int], message: str) -> None:

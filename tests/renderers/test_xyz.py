@@ -171,7 +171,7 @@ def test_an_address_without_a_zoom_is_a_canvas_of_one_zoom() -> None:
     assert found.addresses.tile_of(url) == Tile.at(0, 39, 19)
     # A pixel counts as a block.
     assert found.projection is not None
-    assert found.projection.block_at(3, -1) == (1500, 500)
+    assert found.projection.place_at(3, -1) == pytest.approx((1500, 500))
 
 
 def test_wplace_is_known_by_its_host_and_lies_on_the_earth() -> None:

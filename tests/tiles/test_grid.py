@@ -128,7 +128,6 @@ def test_a_range_has_the_tiles_between_its_corners():
     assert AREA.corners == (Tile(-1, -6, 6), Tile(-1, 2, 2))
     assert TileRange.between(*AREA.corners) == TileRange.covering(listed) == AREA
     assert AREA.wider(2) == TileRange(-1, -14, 10, -6, 14)
-    assert AREA.middle == (-2, 4)
 
 
 zones = st.builds(

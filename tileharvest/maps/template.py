@@ -80,10 +80,7 @@ class Template:
         return ending if ending.isalnum() else ""
 
     def url(self, z: int, x: int, y: int) -> str:
-        """Returns the address of a tile. Raises ValueError for a negative zoom, and for a tile that no
-        quadkey can name."""
-        if z < 0:
-            raise ValueError(f"zoom {z} is coarser than 0, the coarsest")
+        """Returns the address of a tile. Raises ValueError for a tile that no quadkey can name."""
         key = _quadkey(z, x, y) if "{q}" in self.form else ""
         return self.form.format(z=z, x=x, y=y, up=(1 << z) - 1 - y, q=key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 _INTERVAL: Final = re.compile(r"([1-9][0-9]{0,3})([hdw])", re.ASCII)
 _HOURS: Final = {"h": 1, "d": 24, "w": 7 * 24}
-_FROM_TO: Final = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*", re.ASCII)
 _TIME: Final = re.compile(r"(\d{1,2}):(\d{2})", re.ASCII)
 
 AUTO: Final = "auto"
@@ -73,29 +73,21 @@ def parse_time(text: str) -> time:
 class QuietHours:
     """A part of the day, from `begin` (included) to `end` (excluded).
 
-    If `begin` is later than `end`, the hours span midnight. Raises ValueError if both are the same.
+    If `begin` is later than `end`, the hours span midnight. They are not the same.
     """
 
     begin: time
     end: time
 
-    def __post_init__(self) -> None:
-        if self.begin == self.end:
-            raise ValueError(f"from {self.begin:%H:%M} to {self.end:%H:%M} is not part of a day")
-
     @classmethod
     def parse(cls, text: str) -> QuietHours:
         """Reads a text such as `18:00-23:00`; `24:00` is midnight. Raises ValueError with an example."""
-        found = _FROM_TO.fullmatch(text)
-        if found is None:
-            raise ValueError(f"'{text}' are not hours: write for example 18:00-23:00")
-        hours = [int(part) for part in found.groups()]
-        if hours[2:] == [24, 0]:
-            hours[2] = 0
-        try:
-            return cls(time(hours[0], hours[1]), time(hours[2], hours[3]))
-        except ValueError as error:
-            raise ValueError(f"'{text}' are not hours ({error}): write for example 18:00-23:00") from None
+        first, _, last = (part.strip() for part in text.partition("-"))
+        with suppress(ValueError):
+            begin, end = parse_time(first), parse_time("00:00" if last == "24:00" else last)
+            if begin != end:
+                return cls(begin, end)
+        raise ValueError(f"'{text}' are not hours of a day: write for example 18:00-23:00")
 
     def until(self, moment: datetime) -> datetime | None:
         """Returns the end of these quiet hours if they hold at this moment, or else None. It is in the

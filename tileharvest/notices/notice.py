@@ -166,7 +166,8 @@ def _of_layer(
 
 def _is_seen_with(place: ChangedPlace, other: ChangedPlace) -> bool:
     """Returns whether the other place's view shows the middle of this place's view."""
-    (x, y), view = place.views[0].middle, other.views[0]
+    its, view = place.views[0], other.views[0]
+    x, y = (its.x_from + its.x_to) / 2, (its.y_from + its.y_to) / 2
     return view.x_from <= x <= view.x_to and view.y_from <= y <= view.y_to
 
 

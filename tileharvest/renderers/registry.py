@@ -172,22 +172,20 @@ def _seeded(layer: Layer, tiles: Iterable[Tile]) -> Layer:
 
 
 async def _probed(renderer: Renderer, description: MapDescription, fetch: Fetch) -> Site:
-    """Returns the site as the renderer reads it. Raises ConfigurationError for keys of maps.toml that are for
-    other renderers: here they would have no effect."""
+    """Returns the site as the renderer reads it. An endless layer is also searched from the site's markers,
+    because land may lie far from the rest.
+
+    Raises ConfigurationError for keys of maps.toml that are for other renderers: here they would have no
+    effect.
+    """
     if renderer.name != Xyz.name and (description.bounds or description.site_zooms or description.canvas):
         raise ConfigurationError(
             f"map '{description.name}' has bounds, site_zooms or canvas, which are for {Xyz.title}; of a map"
             f" of {renderer.title} keep a part by zones and zooms"
         )
-    return await _with_seeds(renderer, await renderer.probe(description, fetch), fetch)
-
-
-async def _with_seeds(renderer: Renderer, site: Site, fetch: Fetch) -> Site:
-    """Returns the site with endless layers that are also searched from its markers, because land may lie far
-    from the rest."""
-    fetch_once, layers = _once(fetch), []
+    site, fetch_once, layers = await renderer.probe(description, fetch), _once(fetch), []
     for layer in site.layers:
-        points, pyramid, url = list[tuple[float, float]](), layer.pyramid, renderer.markers(layer)
+        points, pyramid, url = list[_Spot](), layer.pyramid, renderer.markers(layer)
         if pyramid.is_endless and layer.projection is not None and url is not None:
             points = [layer.projection.point_of(*spot) for spot in await marked_places(fetch_once, url)]
         layers.append(_seeded(layer, tiles_at(pyramid.first, points, pyramid.factor)))

@@ -7,7 +7,7 @@ tilenames" of OpenStreetMap's wiki).
 
 from __future__ import annotations
 
-from math import asinh, atan, ceil, degrees, log, radians, sinh, tan
+from math import asinh, atan, ceil, degrees, floor, log, radians, sinh, tan
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urljoin, urlsplit
 
@@ -236,10 +236,9 @@ def page_place(
 
     Addresses count from the middle of a unit, so a block has whole numbers.
     """
-    projection = layer.projection or ON_GRID
+    east, south = (layer.projection or ON_GRID).place_at(*point)
     if not is_on_earth(layer, renderer):
-        return *projection.block_at(*point), None
-    east, south = projection.place_at(*point)
+        return floor(east), floor(south), None
     return east - 0.5, south - 0.5, (latitude_of(south), east)
 
 

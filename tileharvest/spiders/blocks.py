@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,12 +69,15 @@ class BlockRequest(Request):
 
     def locate(self, block: Block) -> None:
         """Says which tile of the site a person has pushed."""
-        self.meta[_BLOCK] = [*block.place, block.mask]
+        self._change_block(block)
         self.meta[_ASKED] = msgspec.to_builtins(LATE)
 
-    @property
+    @cached_property
     def block(self) -> Block:
         return Block(*self.meta[_BLOCK])
+
+    def _change_block(self, block: Block) -> None:
+        self.meta[_BLOCK], self.block = [*block.place, block.mask], block
 
     @property
     def asked(self) -> Asked:
@@ -92,8 +96,9 @@ class BlockRequest(Request):
 
     def leave_out(self, mask: int) -> None:
         """Leaves these tiles out of the request, which may then have none."""
-        self.left_out = self.block.mask & mask
-        self.meta[_BLOCK] = [*self.block.place, self.block.mask & ~mask]
+        block = self.block
+        self.left_out = block.mask & mask
+        self._change_block(msgspec.structs.replace(block, mask=block.mask & ~mask))
 
     def narrowed(self, mask: int, **changes: Any) -> Self:
         """Returns the same request for some of its tiles, with these parts changed. It is never filtered as

@@ -204,11 +204,6 @@ class TileRange:
         """The upper left and the lower right tile, of which `between` makes the range."""
         return Tile(self.zoom, self.x_from, self.y_to), Tile(self.zoom, self.x_to, self.y_from)
 
-    @property
-    def middle(self) -> tuple[float, float]:
-        """x and y of the rectangle's middle, in grid units."""
-        return (self.x_from + self.x_to) / 2, (self.y_from + self.y_to) / 2
-
     def __len__(self) -> int:
         return len(self.columns) * len(self.rows)
 

@@ -58,11 +58,6 @@ class Projection:
         area = self._area
         return (right * self.y[2] - up * self.x[2]) / area, (up * self.x[0] - right * self.y[0]) / area
 
-    def block_at(self, x: float, y: float) -> tuple[int, int]:
-        """Returns x and z of the block at a point of the grid."""
-        east, south = self.place_at(x, y)
-        return floor(east), floor(south)
-
     def point_of(self, east: float, south: float, height: float | None = None) -> tuple[float, float]:
         """Returns the point of the grid at which a place of the world is drawn."""
         high = self.height if height is None else height
@@ -98,13 +93,6 @@ class Ground:
         width = _width(area.zoom, factor)
         west, north = first.column * width, -first.row * width
         return cls(west, -(last.row + 1) * width, (last.column + 1) * width, north)
-
-    @classmethod
-    def around(cls, points: Iterable[tuple[float, float]]) -> Self:
-        """Returns the smallest rectangle with these points. There are at least two."""
-        several = tuple(points)
-        columns, rows = [x for x, _ in several], [y for _, y in several]
-        return cls(min(columns), min(rows), max(columns), max(rows))
 
     @property
     def middle(self) -> tuple[float, float]:
@@ -160,7 +148,8 @@ class Ground:
         the places are points of the grid."""
         west, north, east, south = places
         corners = [(one, other) for one in (west, east) for other in (north, south)]
-        return cls.around((projection or ON_GRID).point_of(*corner) for corner in corners)
+        columns, rows = zip(*((projection or ON_GRID).point_of(*corner) for corner in corners), strict=True)
+        return cls(min(columns), min(rows), max(columns), max(rows))
 
 
 def shows(tile: Tile, places: Places, projection: Projection | None, factor: int = 2) -> bool:

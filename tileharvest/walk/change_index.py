@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.pyramid import Pyramid
-
-_MOST_HALVINGS: Final = 30
 
 
 class ChangeIndex(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -108,4 +106,4 @@ def audited_share(share: float, confirmed: int) -> float:
     `share` is that of maps.toml. Each harvest in which the index was right halves it. A share of 1 stays 1,
     so that whoever wants all tiles asked gets all.
     """
-    return share if share == 1 else share / 2 ** min(confirmed, _MOST_HALVINGS)
+    return share if share == 1 else share * 0.5**confirmed

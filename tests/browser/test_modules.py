@@ -2,8 +2,6 @@
 
 import random
 from datetime import date
-from fractions import Fraction
-from math import floor
 from typing import Any
 
 import msgspec
@@ -14,8 +12,8 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from tests.browser.conftest import Call
+from tests.renderers.test_places import PLACES
 from tileharvest.maps.permalink import permalink
-from tileharvest.renderers.overviewer import projection_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Projection
 
@@ -119,33 +117,16 @@ def test_a_drawn_difference_has_what_changed_in_colour_with_a_line_around_it_and
         assert opacity > 128
 
 
-def block_at(north: int, levels: int, size: int, lng: Fraction, lat: Fraction) -> dict[str, int]:
-    """The block at height 64 at these fractions of a map, as Overviewer's `fromLatLngToWorld` says."""
-    per_pixel = Fraction(1, size * 2**levels)
-    lng -= Fraction(1, 2) - Fraction(1, 2 ** (levels + 1))
-    lat -= Fraction(1, 2)
-    x = floor((lng - 2 * lat) / (24 * per_pixel)) + 256 - 64
-    z = floor((lng + 2 * lat) / (24 * per_pixel)) - (256 - 64)
-    x, z = {0: (x, z), 1: (z, -x + 15), 2: (-x + 15, -z + 15), 3: (-z + 15, x)}[north]
-    return {"x": x, "z": z}
-
-
-@pytest.mark.parametrize(("north", "levels", "size"), [(0, 1, 384), (1, 7, 256), (2, 17, 384), (3, 7, 384)])
-def test_a_block_is_where_overviewers_page_shows_it(call: Call, north: int, levels: int, size: int) -> None:
-    # Odd numerators over a prime lie on no block's edge, where doubles and fractions may part.
-    chance = random.Random(4)
-    places = [[Fraction(chance.randrange(1, 10_000_019), 10_000_019) for _ in "xy"] for _ in range(40)]
-    blocks = [block_at(north, levels, size, lng, lat) for lng, lat in places]
-    layout = {"projection": msgspec.to_builtins(projection_of(size, north))}
-    half = Fraction(1, 2)
-    # Grid units count from the middle of the map, of which each half has 2^levels of them.
-    units = 2 ** (levels + 1)
-    points = [
-        [{"x": float((lng - half) * units), "y": -float((lat - half) * units)}, layout] for lng, lat in places
-    ]
-    assert call("projection.js", "blockAt", points) == blocks
-    back = call("projection.js", "worldToGrid", [[{**block, "y": 64}, layout] for block in blocks])
-    assert call("projection.js", "blockAt", [[point, layout] for point in back]) == blocks
+def test_a_place_is_where_the_server_has_it(call: Call) -> None:
+    for its, found in PLACES:
+        layout = {"projection": msgspec.to_builtins(its)}
+        # On the page whole numbers are the middles of blocks.
+        places = [[{"x": x - 0.5, "y": y, "z": z - 0.5}, layout] for x, y, z in found]
+        points = call("projection.js", "worldToGrid", places)
+        assert [(at["x"], at["y"]) for at in points] == [pytest.approx(at, abs=1e-6) for at in found.values()]
+        blocks = [its.block_at(at["x"] + 0.1, at["y"] + 0.1) for at in points]
+        inside = [[{"x": at["x"] + 0.1, "y": at["y"] + 0.1}, layout] for at in points]
+        assert call("projection.js", "blockAt", inside) == [{"x": x, "z": z} for x, z in blocks]
     regions = {(511, 512): "r.0.1.mca", (-512, -513): "r.-1.-2.mca"}
     assert call("projection.js", "regionFile", [list(block) for block in regions]) == list(regions.values())
 

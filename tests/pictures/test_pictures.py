@@ -218,16 +218,3 @@ def test_an_image_that_cannot_be_read_is_told_and_the_story_goes_on(world: World
     for file in world.data.rglob(damaged):
         file.write_bytes(b"no image")
     assert [chapter.is_damaged for chapter in chapters(world, ground(0, 0, 20, 20))] == [False, True, False]
-
-
-@pytest.mark.parametrize(
-    ("where", "reason"),
-    [
-        (ground(0, 0, 7, 30), "it has 7 x 30 pixels, and must have 8 along each edge"),
-        (ground(0, 0, 4 * SIDE + 1, 4 * SIDE), "it lies on 20 tiles, and 16 are the most"),
-    ],
-)
-def test_a_rectangle_of_another_size_is_refused(world: World, where: Ground, reason: str) -> None:
-    harvest(world, {LEFT: as_png(textured(1))})
-    with pytest.raises(ValueError, match=reason):
-        chapters(world, where)

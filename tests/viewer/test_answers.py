@@ -61,36 +61,14 @@ def asked(client: Client, question: str, area: TileRange | None = None, **more: 
     return client.get(f"{API}/{question}", query if area is None else of_area(area, **query)).json
 
 
-@pytest.mark.parametrize(
-    ("day", "layer", "tiles"),
-    [
-        (BEFORE, DAY_LAYER, {}),
-        (SECOND, DAY_LAYER, {"1_1": None, "-3_5": name_of(picture(GREEN))}),
-        (SECOND, NIGHT_LAYER, {}),
-        (AFTER, NIGHT_LAYER, {"-1_-1": name_of(picture(BLUE))}),
-    ],
-)
-def test_each_tile_is_as_it_was_last_recorded(
-    client: Client, day: date, layer: str, tiles: dict[str, str | None]
-) -> None:
-    answer = asked(client, "view", TileRange(0, -7, 7, -7, 7), layer=layer, day=day)
-    assert answer == {"day": day.isoformat(), "zoom": 0, "tiles": tiles, "composed": {}}
-
-
-@pytest.mark.parametrize(
-    ("day", "composed"),
-    [
-        (BEFORE, {}),
-        (date(2021, 2, 15), {"2_2": "2021-02-13"}),
-        (SECOND, {"2_2": "2021-02-16", "-2_6": "2021-02-16"}),
-        (AFTER, {"2_2": "2021-05-12", "-2_6": "2021-02-16", "-2_-2": "2021-05-12"}),
-    ],
-)
-def test_what_is_composed_has_the_day_on_which_something_below_changed_last(
-    client: Client, day: date, composed: dict[str, str]
-) -> None:
-    answer = asked(client, "view", WIDE, day=day)
-    assert (answer["tiles"], answer["composed"]) == ({}, composed)
+def test_a_view_has_tiles_as_last_recorded_and_what_is_composed_with_its_last_change(client: Client) -> None:
+    tiles = {"1_1": None, "-3_5": name_of(picture(GREEN))}
+    view = asked(client, "view", TileRange(0, -7, 7, -7, 7), day=SECOND)
+    assert view == {"day": str(SECOND), "zoom": 0, "tiles": tiles, "composed": {}}
+    night = asked(client, "view", TileRange(0, -7, 7, -7, 7), layer=NIGHT_LAYER, day=AFTER)
+    assert night["tiles"] == {"-1_-1": name_of(picture(BLUE))}
+    above = asked(client, "view", WIDE, day=date(2021, 5, 11))
+    assert (above["tiles"], above["composed"]) == ({}, {"2_2": "2021-02-16", "-2_6": "2021-02-16"})
 
 
 def test_changes_heat_and_places_count_the_days_of_each_tile(client: Client) -> None:

@@ -65,8 +65,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         ("events", {**EVENTS, "ground": "1,2,3"}, "ground=1,2,3 cannot be: write four numbers, west,"),
         ("events", {**EVENTS, "ground": "4,0,0,4"}, "ground=4,0,0,4 cannot be: a rectangle is empty"),
         ("events.atom", {"language": "de"}, "language=de is not known; known are: en, zh"),
-        ("pixels", {**LAYER, "ground": "0,0,0.5,2"}, "no story can be told: it has 2 x 8 pixels"),
-        ("pixels", {**LAYER, "ground": "0,0,20,20"}, "no story can be told: it lies on 100 tiles"),
+        ("pixels", {**LAYER, "ground": "0,0,1.75,7.5"}, "it has 7 x 30 pixels, and must have 8 along"),
+        ("pixels", {**LAYER, "ground": "0,0,8,8.5"}, "it lies on 20 tiles, and 16 are the most"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_in_one_line(

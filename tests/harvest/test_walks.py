@@ -143,18 +143,17 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
     async with opened(folder, LATER) as harvest:
         walks = harvest.walks
 
-        async def step() -> Step:
-            mark = (await harvest.look_up(block)).remembered.get(bit_of(TOP))
-            walk, answer = harvest.layers[LAYER].walk, Answer(200, said(TOP))
-            return walk.step(
-                block, bit_of(TOP), Outcome.IGNORED, answer, mark, ON_WALK, is_pruned=LAYER in walks.pruned
-            )
+        async def steps() -> tuple[dict[int, Validator], int, int]:
+            known, answers = await harvest.look_up(block), {bit_of(TOP): Answer(200, said(TOP))}
+            marks, is_pruned = (known.remembered, known.trusted), LAYER in walks.pruned
+            walk, found = harvest.layers[LAYER].walk, {Outcome.IGNORED: block.mask}
+            return walk.steps(block, found, answers, *marks, ON_WALK, is_pruned=is_pruned)
 
         # Its mark is read while it is trusted.
-        assert (await step()).skips
+        assert await steps() == ({}, block.mask, 0)
         await skip(harvest, *FIRST_LEVEL)
         assert set(walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
-        assert await step() == Step(seen=said(TOP))
+        assert await steps() == ({bit_of(TOP): said(TOP)}, 0, 0)
         assert walks.to_audit(LAYER) == []
     async with opened(folder, LAST) as harvest:
         decision = harvest.walks.decisions.layers[LAYER]

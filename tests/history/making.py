@@ -22,7 +22,6 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Image, Validator
-from tileharvest.walk.walk import RememberedValidator
 
 DAY = date(2021, 2, 13)
 LATER = date(2021, 2, 16)
@@ -141,14 +140,16 @@ def skipping(tile: Tile) -> TileResult:
     return replace(found("ign", tile), step=Step(skips=True), is_kept=tile.zoom > UPPER.zoom)
 
 
-def mark(harvest: HarvestRecord, tile: Tile) -> RememberedValidator | None:
-    (block,) = blocks_of(LAYER, [tile])
-    return look_up(harvest, block).remembered.get(bit_of(tile))
+def mark(harvest: HarvestRecord, tile: Tile) -> tuple[str | None, str | None, bool] | None:
+    """What is remembered of a tile, and whether it is trusted."""
+    (block,), bit = blocks_of(LAYER, [tile]), bit_of(tile)
+    known = look_up(harvest, block)
+    return (*known.remembered[bit], bool(known.trusted >> bit & 1)) if bit in known.remembered else None
 
 
 def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:
     marks = [mark(harvest, tile) for tile in tiles]
-    return [one is not None and one.is_trusted for one in marks]
+    return [one is not None and one[2] for one in marks]
 
 
 def first_harvest(history: History) -> HarvestRecord:

@@ -36,7 +36,6 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.versions import Validator, Version
-from tileharvest.walk.walk import RememberedValidator
 
 
 def described(history: History, *layers: Layer) -> dict[str, int]:
@@ -203,13 +202,13 @@ def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
         FIRST: Version(DAY, image_of(b"first"), SEEN),
         LAST: Version(DAY, image_of(b"last")),
     }
-    assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, False)}
+    assert (known.remembered, known.trusted) == ({FIRST: (SEEN.etag, SEEN.last_modified)}, 0)
     assert known.outcomes == FOUND.outcomes
     assert (known.asked, known.failed) == (1 << FIRST | 1 << LAST | 0b110, 0b100)
     ended(harvest)
     known = look_up(began(history, LATER), BLOCK)
     assert (len(known.versions), known.asked) == (2, 0)
-    assert known.remembered == {FIRST: RememberedValidator(SEEN.etag, SEEN.last_modified, True)}
+    assert (known.remembered, known.trusted) == ({FIRST: (SEEN.etag, SEEN.last_modified)}, 1 << FIRST)
 
 
 def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> None:

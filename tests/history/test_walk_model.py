@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
+from typing import TypeAlias
 
 import pytest
 from msgspec import structs
@@ -22,19 +23,20 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof, prove
-from tileharvest.walk.walk import RememberedValidator
 
 STEPS = 80
+Marks: TypeAlias = dict[Tile, tuple[str | None, str | None, bool]]
 
 
-def marks(harvest: HarvestRecord) -> dict[Tile, RememberedValidator]:
-    """Returns the marks of all tiles that are not missing."""
-    return {
-        block.tile(bit): mark
-        for zoom, edge in EDGES.items()
-        for block in blocks_of(LAYER, TileRange(zoom, -edge, edge, -edge, edge))
-        for bit, mark in look_up(harvest, block).remembered.items()
-    }
+def marks(harvest: HarvestRecord) -> Marks:
+    """Returns the marks of all tiles that are not missing, each with whether it is trusted."""
+    found: Marks = {}
+    for zoom, edge in EDGES.items():
+        for block in blocks_of(LAYER, TileRange(zoom, -edge, edge, -edge, edge)):
+            known = look_up(harvest, block)
+            for bit, mark in known.remembered.items():
+                found[block.tile(bit)] = (*mark, bool(known.trusted >> bit & 1))
+    return found
 
 
 def compare(walks: RandomWalks) -> None:
@@ -209,11 +211,9 @@ class Model:
         return times
 
     @property
-    def marks(self) -> dict[Tile, RememberedValidator]:
+    def marks(self) -> Marks:
         return {
-            tile: RememberedValidator(
-                row.seen.etag, row.seen.last_modified, row.whole and not self.distrusted
-            )
+            tile: (row.seen.etag, row.seen.last_modified, row.whole and not self.distrusted)
             for tile, row in self.rows.items()
             if row.seen != ABSENT
         }

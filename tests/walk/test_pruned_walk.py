@@ -16,12 +16,12 @@ from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
+from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import decide
 from tileharvest.walk.proof import Proof, prove
-from tileharvest.walk.walk import RememberedValidator, Walk
+from tileharvest.walk.walk import Mark, Walk
 
 FIRST = date(2021, 2, 13)
 HOUR = 3600
@@ -73,7 +73,8 @@ class History:
     """The state that outlives a harvest."""
 
     present: dict[Tile, Validator] = field(default_factory=dict)
-    marks: dict[Tile, RememberedValidator] = field(default_factory=dict)
+    marks: dict[Tile, Mark] = field(default_factory=dict)
+    trusted: set[Tile] = field(default_factory=set)
     proof: Proof | None = None
     last_full: date | None = None
 
@@ -131,28 +132,32 @@ class Harvest:
             else:
                 outcome = Outcome.GONE if known else Outcome.NOTHING
             self.found[tile] = outcome
-            mark, answer = history.marks.get(tile), Answer(200 if is_there else 404, seen)
-            step = Step()
+            (block,), bit = blocks_of("day", [tile]), bit_of(tile)
+            marks = {bit: history.marks[tile]} if tile in history.marks else {}
+            told, skips, _ = self.walk.steps(
+                block,
+                {outcome: block.mask},
+                {bit: Answer(200 if is_there else 404, seen)},
+                marks,
+                (tile in history.trusted) << bit,
+                how,
+                is_pruned=self.is_pruned,
+            )
             if outcome is not Outcome.FAILED:
-                (block,) = blocks_of("day", [tile])
-                step = self.walk.step(
-                    block, bit_of(tile), outcome, answer, mark, how, is_pruned=self.is_pruned
-                )
                 history.present.pop(tile, None)
                 history.present |= {tile: seen} if is_there else {}
-            if step.skips:
+            if skips:
                 self.tops.add(tile)
             elif is_there or (outcome is Outcome.FAILED and known):
                 waiting += [(child, how.below) for child in self.walk.below(tile)]
-            if (told := step.seen) is not None:
-                history.marks[tile] = RememberedValidator(told.etag, told.last_modified, is_trusted=True)
+            for one in told.values():
+                history.marks[tile] = one.etag, one.last_modified
+                history.trusted.add(tile)
 
     def finish(self, day: date, *, is_full: bool) -> None:
         history = self.history
         failed = {tile for tile, outcome in self.found.items() if outcome is Outcome.FAILED}
-        for tile in failed.union(*(self.site.above(tile) for tile in failed)) & history.marks.keys():
-            mark = history.marks[tile]
-            history.marks[tile] = RememberedValidator(mark.etag, mark.last_modified, is_trusted=False)
+        history.trusted -= failed.union(*(self.site.above(tile) for tile in failed))
         if is_full:
             times = {tile: said.last_modified for tile, said in history.present.items()}
             history.proof, history.last_full = prove(dated(times), day), day

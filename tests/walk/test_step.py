@@ -13,7 +13,7 @@ from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.walk import Audit, RememberedValidator, Walk, drawn
+from tileharvest.walk.walk import Audit, Mark, Walk, drawn, same_states
 
 WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)
@@ -21,14 +21,15 @@ MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
 DATED = '"6027bf40-1e240"'
 """The ETag of nginx for a file of NOON."""
 AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
-TRUSTED, DOUBTED = (RememberedValidator('"a"', NOON, is_trusted=one) for one in (True, False))
+TRUSTED, DOUBTED = (('"a"', NOON), True), (('"a"', NOON), False)
+"""Marks, each with whether it is trusted."""
 AUDITED = Asked(late=True, audited=True)
 
 
 def step(
     outcome: Outcome,
     said: Validator,
-    mark: RememberedValidator | None = TRUSTED,
+    mark: tuple[Mark, bool] | None = TRUSTED,
     asked: Asked = ON_WALK,
     *,
     tile: Tile = TOP,
@@ -36,8 +37,11 @@ def step(
     status: int = 200,
     is_pruned: bool = True,
 ) -> Step:
-    (block,) = blocks_of("day", [tile])
-    return walk.step(block, bit_of(tile), outcome, Answer(status, said), mark, asked, is_pruned=is_pruned)
+    (block,), bit = blocks_of("day", [tile]), bit_of(tile)
+    marks, trusted = ({}, 0) if mark is None else ({bit: mark[0]}, mark[1] << bit)
+    found, answers = {outcome: block.mask}, {bit: Answer(status, said)}
+    seen, skips, doubts = walk.steps(block, found, answers, marks, trusted, asked, is_pruned=is_pruned)
+    return Step(seen.get(bit), skips == block.mask, doubts == block.mask)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +56,8 @@ def step(
         (Outcome.IGNORED, DOUBTED, AUDITED, Step(skips=True)),
         (Outcome.IGNORED, None, ON_WALK, Step(seen=AS_IT_WAS)),
         (Outcome.IGNORED, None, LATE, Step()),
-        (Outcome.IGNORED, RememberedValidator('"b"', NOON, is_trusted=True), ON_WALK, Step(seen=AS_IT_WAS)),
-        (Outcome.IGNORED, RememberedValidator('"a"', MORNING, is_trusted=True), LATE, Step(doubts=True)),
+        (Outcome.IGNORED, (('"b"', NOON), True), ON_WALK, Step(seen=AS_IT_WAS)),
+        (Outcome.IGNORED, (('"a"', MORNING), True), LATE, Step(doubts=True)),
         (Outcome.UPDATED, TRUSTED, ON_WALK, Step(seen=ANOTHER)),
         (Outcome.UPDATED, TRUSTED, LATE, Step(doubts=True)),
         (Outcome.UPDATED, TRUSTED, AUDITED, Step(doubts=True)),
@@ -61,7 +65,7 @@ def step(
     ],
 )
 def test_what_an_answer_to_a_tile_that_is_there_leads_to(
-    outcome: Outcome, mark: RememberedValidator | None, asked: Asked, expected: Step
+    outcome: Outcome, mark: tuple[Mark, bool] | None, asked: Asked, expected: Step
 ) -> None:
     assert step(outcome, AS_IT_WAS if outcome is Outcome.IGNORED else ANOTHER, mark, asked) == expected
 
@@ -80,13 +84,13 @@ def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
 
 
 def test_the_date_that_an_answer_leaves_out_stays_remembered() -> None:
-    said, mark = Validator(DATED), RememberedValidator(DATED, NOON, is_trusted=False)
-    assert step(Outcome.IGNORED, said, mark) == Step(seen=Validator(DATED, NOON))
+    said = Validator(DATED)
+    assert step(Outcome.IGNORED, said, ((DATED, NOON), False)) == Step(seen=Validator(DATED, NOON))
 
 
 @pytest.mark.parametrize(("status", "skips"), [(200, True), (304, False)])
 def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: int, skips: bool) -> None:
-    dated, mark = Validator(None, NOON), RememberedValidator(None, NOON, is_trusted=True)
+    dated, mark = Validator(None, NOON), ((None, NOON), True)
     assert step(Outcome.IGNORED, dated, mark, status=status).skips is skips
     assert not step(Outcome.IGNORED, dated, mark, status=status, walk=Walk(Pyramid(3), (0, 0))).skips
 
@@ -132,7 +136,7 @@ def test_an_audit_asks_three_known_tiles_however_many_places_are_empty() -> None
     ],
 )
 def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, is_same):
-    assert RememberedValidator(*mark, is_trusted=True).is_of(Validator(*seen)) is is_same
+    assert same_states({5: mark}, {5: Answer(200, Validator(*seen))}) == is_same << 5
 
 
 @pytest.mark.parametrize(

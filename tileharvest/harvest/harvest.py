@@ -26,6 +26,7 @@ from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import keep_site_files
 from tileharvest.history.summaries import pasts, progress_of
 from tileharvest.maps.budgets import bytes_in_words
+from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
 from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
-    from tileharvest.renderers.port import Renderer
     from tileharvest.renderers.site import Site
     from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
@@ -317,8 +317,17 @@ class Harvest:
 
     def understood(self, answer: Answer) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
-        answer = self.renderer.understood(answer)
-        return unless_blank(answer, self.description.blank) if self.description.blank else answer
+        return unless_blank(self.renderer.understood(answer), self.description.blank)
+
+    def understood_all(self, answers: Mapping[int, Answer | Exception]) -> Mapping[int, Answer | Exception]:
+        """Returns the answers about the tiles of a block in the same way. Those that may yet pass stay as
+        they are."""
+        if type(self.renderer).understood is Renderer.understood and not self.description.blank:
+            return answers
+        return {
+            bit: one if isinstance(one, Exception) or one.may_pass else self.understood(one)
+            for bit, one in answers.items()
+        }
 
     def judged(self, answer: Answer, latest: Version | None, layer: str) -> Verdict:
         """Judges the answer to a GET for a tile of a layer, given its latest version."""

@@ -56,9 +56,9 @@ from tileharvest.history.schema import (
 from tileharvest.history.trust import remember, unpack
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import THERE, Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.versions import Image, Validator, Version
-from tileharvest.walk.walk import RememberedValidator
+from tileharvest.walk.walk import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -76,8 +76,11 @@ class KnownBlock(msgspec.Struct, frozen=True):
 
     versions: Mapping[int, Version] = {}
     """The latest version of each tile that has one. It may be `gone`."""
-    remembered: Mapping[int, RememberedValidator] = {}
-    """What the walk remembers of the last answers. No mark of this harvest is trusted before its end."""
+    remembered: Mapping[int, Mark] = {}
+    """What the walk remembers of the last answers."""
+    trusted: int = 0
+    """The remembered tiles that the harvest which saw the answer has asked everything below, without a
+    failure. No mark of this harvest is trusted before its end."""
     outcomes: Mapping[Outcome, int] = {}
     """What this harvest has found already, by whatever process: a mask for each outcome that occurred."""
     skips: int = 0
@@ -91,7 +94,7 @@ class KnownBlock(msgspec.Struct, frozen=True):
     @property
     def there(self) -> int:
         """The tiles that this harvest has found there."""
-        return _all_of(self.outcomes.get(one, 0) for one in THERE)
+        return tiles_with(THERE, self.outcomes)
 
     @property
     def failed(self) -> int:
@@ -242,15 +245,14 @@ def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> K
         # The same as `bit_of`, without a tile.
         bit = (~(y >> shift) & 7) << 3 | (x >> shift) & 7
         latest[bit] = version_of(*version)
-    whole = row.whole if row.is_trusted else 0
-    remembered = {} if row.packed is None else unpack(row.packed)
     found, skips = dict[Outcome, int](), 0
     if row.harvest == harvest:
         found = {one: mask for one, name in MASKS.items() if (mask := getattr(row, name))}
         skips = row.skips
     return KnownBlock(
         latest,
-        {bit: RememberedValidator(*one, bool(whole >> bit & 1)) for bit, one in remembered.items()},
+        {} if row.packed is None else unpack(row.packed),
+        row.whole if row.is_trusted else 0,
         found,
         skips,
     )

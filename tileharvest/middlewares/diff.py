@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.harvest.walks import located
+from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.scheduler.crawl import harvest_of
@@ -17,7 +18,7 @@ from tileharvest.spiders.blocks import BlockRequest, BlockResponse, BlockResult
 from tileharvest.spiders.redirects import AskLater
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
-from tileharvest.tiles.outcomes import THERE, Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.results import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
     Answer,
@@ -26,11 +27,12 @@ from tileharvest.tiles.verdict import (
     judge_head,
     pause_before,
     retry_after,
+    settled_by_head,
     with_attempts,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -38,9 +40,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.history.blocks import FoundBlock
-    from tileharvest.tiles.results import Asked, Step
-    from tileharvest.tiles.verdict import Verdict
+    from tileharvest.tiles.results import Asked
     from tileharvest.tiles.versions import Version
 
 
@@ -125,16 +125,38 @@ class DiffMiddleware:
             # A lease on the block was lost, so what lies below may have been asked before it.
             is_late = asked.late or await self._harvest.has_gone_below(request.block)
             asked = replace(asked, late=is_late)
-        result = BlockResult(request.block, left=request.block.mask & ~response.asked)
-        judge = self._judge_of(result, request, response.gets, asked)
-        for bit, answer in response.answers.items():
-            if isinstance(answer, Exception) or answer.may_pass:
-                self._ask_again(result, bit, answer, request.attempt)
-            else:
-                judge(bit, answer)
-        await self._after(result, request, response)
-        response.result = result
+        answers = self._harvest.understood_all(response.answers)
+        response.result = result = self._judge(request, answers, response.gets, asked)
+        await self._after(result, request, answers)
         return response
+
+    def _judge(
+        self, request: BlockRequest, answers: Mapping[int, Answer | Exception], gets: int, asked: Asked
+    ) -> BlockResult:
+        """Judges the answers about a block, given what the history knows of it. `gets` are the tiles that
+        were asked by GET."""
+        harvest, block, known = self._harvest, request.block, request.known
+        walk, is_pruned = harvest.layers[block.layer].walk, block.layer in harvest.walks.pruned
+        is_kept = block.zoom in walk.kept_zooms
+        versions = known.versions if is_kept else {}
+        outcomes = settled_by_head(answers, versions, ~gets)
+        found = FoundBlock(outcomes, is_kept=is_kept)
+        others = answered = mask_of(answers)
+        for mask in outcomes.values():
+            others &= ~mask
+        result = BlockResult(block, found, left=block.mask & ~answered)
+        for bit in bits_of(others):
+            by_get = bool(gets >> bit & 1)
+            self._judge_tile(result, request, bit, answers[bit], versions.get(bit), by_get=by_get)
+        found.seen, found.skips, found.doubts = walk.steps(
+            block, outcomes, answers, known.remembered, known.trusted, asked, is_pruned=is_pruned
+        )
+        result.there |= tiles_with(THERE, outcomes)
+        unchanged = outcomes.get(Outcome.IGNORED, 0)
+        for bit, latest in versions.items():
+            if unchanged >> bit & 1 and latest.image is not None:
+                result.spared_bytes += latest.image.size
+        return result
 
     def _ask_again(self, result: BlockResult, bit: int, answer: Answer | Exception, attempt: int) -> None:
         """Notes that a tile without a usable answer is asked again, or after all attempts that it failed."""
@@ -151,38 +173,42 @@ class DiffMiddleware:
         else:
             _note_failure(result.found, bit, with_attempts(reason, attempt))
 
-    def _judge_of(
-        self, result: BlockResult, request: BlockRequest, gets: int, asked: Asked
-    ) -> Callable[[int, Answer], None]:
-        """Returns a function that judges the answer about a bit's tile, given what the history knows of it.
-        `gets` are the tiles that were asked by GET."""
-        harvest, block, known = self._harvest, request.block, request.known
-        layer, walk = block.layer, harvest.layers[block.layer].walk
-        result.found.is_kept = is_kept = block.zoom in walk.kept_zooms
-        is_pruned = block.layer in harvest.walks.pruned
+    def _judge_tile(
+        self,
+        result: BlockResult,
+        request: BlockRequest,
+        bit: int,
+        answer: Answer | Exception,
+        latest: Version | None,
+        *,
+        by_get: bool,
+    ) -> None:
+        """Judges the answer about a single tile, given its latest version."""
+        if isinstance(answer, Exception) or answer.may_pass:
+            self._ask_again(result, bit, answer, request.attempt)
+            return
+        harvest, found = self._harvest, result.found
+        if not found.is_kept:
+            verdict = judge_existence(answer, by_head=not by_get)
+        elif by_get:
+            verdict = harvest.judged(answer, latest, request.block.layer)
+        else:
+            verdict = judge_head(answer, latest)
+        if verdict is None:
+            result.gets |= 1 << bit
+        elif verdict.outcome is Outcome.FAILED:
+            _note_failure(found, bit, with_attempts(verdict.reason or "", request.attempt))
+        else:
+            found.outcomes[verdict.outcome] = found.outcomes.get(verdict.outcome, 0) | 1 << bit
+            if verdict.image is not None:
+                found.images[bit] = verdict.image
+                result.bodies[verdict.image] = answer.body
+            if verdict.validator is not None:
+                found.validators[bit] = verdict.validator
 
-        def judge(bit: int, answer: Answer) -> None:
-            by_head = not gets >> bit & 1
-            latest = known.versions.get(bit) if is_kept else None
-            answer = harvest.understood(answer)
-            if not is_kept:
-                verdict = judge_existence(answer, by_head=by_head)
-            elif by_head:
-                verdict = judge_head(answer, latest)
-            else:
-                verdict = harvest.judged(answer, latest, layer)
-            if verdict is None:
-                result.gets |= 1 << bit
-            elif verdict.outcome is Outcome.FAILED:
-                _note_failure(result.found, bit, with_attempts(verdict.reason or "", request.attempt))
-            else:
-                mark = known.remembered.get(bit)
-                step = walk.step(block, bit, verdict.outcome, answer, mark, asked, is_pruned=is_pruned)
-                _note(result, bit, verdict, answer, step, latest)
-
-        return judge
-
-    async def _after(self, result: BlockResult, request: BlockRequest, response: BlockResponse) -> None:
+    async def _after(
+        self, result: BlockResult, request: BlockRequest, answers: Mapping[int, Answer | Exception]
+    ) -> None:
         """Does what a few tiles need beyond their verdicts: the walk goes on below a failed tile if anything
         is known there, and an image that may be damaged in the store is put there again."""
         harvest, block, found = self._harvest, request.block, result.found
@@ -190,30 +216,10 @@ class DiffMiddleware:
             if await harvest.knows_below(block.layer, block.tile(bit)):
                 result.there |= 1 << bit
         for bit in bits_of(found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
-            answer = response.answers[bit]
+            answer = answers[bit]
             assert isinstance(answer, Answer)
             latest, late = request.known.versions[bit], request.asked.late
             await harvest.mend(latest, found.validators.get(bit), answer.body, late=late)
-
-
-def _note(
-    result: BlockResult, bit: int, verdict: Verdict, answer: Answer, step: Step, latest: Version | None
-) -> None:
-    """Adds what was found for a bit's tile."""
-    found = result.found
-    found.outcomes[verdict.outcome] = found.outcomes.get(verdict.outcome, 0) | 1 << bit
-    if verdict.image is not None:
-        found.images[bit] = verdict.image
-        result.bodies[verdict.image] = answer.body
-    if verdict.validator is not None:
-        found.validators[bit] = verdict.validator
-    if verdict.outcome is Outcome.IGNORED and latest is not None and latest.image is not None:
-        result.spared_bytes += latest.image.size
-    found.doubts |= step.doubts << bit
-    if step.seen is not None:
-        found.seen[bit] = step.seen
-    found.skips |= step.skips << bit
-    result.there |= (verdict.outcome in THERE) << bit
 
 
 def _note_failure(found: FoundBlock, bit: int, reason: str) -> None:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
 
 class Outcome(StrEnum):
@@ -47,6 +47,15 @@ THERE: Final = FETCHED | {Outcome.IGNORED}
 MISSING: Final = frozenset({Outcome.NOTHING, Outcome.GONE})
 """The outcomes of a place that was asked and has no tile."""
 _MAKING_VERSIONS: Final = CHANGED | {Outcome.GONE}
+
+
+def tiles_with(outcomes: Collection[Outcome], masks: Mapping[Outcome, int]) -> int:
+    """Returns the tiles of a block that have one of these outcomes. `masks` are its tiles by outcome."""
+    joined = 0
+    for outcome, mask in masks.items():
+        if outcome in outcomes:
+            joined |= mask
+    return joined
 
 
 def counts_as_plain(counts: Mapping[Outcome, int]) -> dict[str, int]:

@@ -15,7 +15,7 @@ TILE_MARK: Final = "#tile="
 `#tile=LAYER/TILE`. The layer may be missing if there is only one."""
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Asked(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """How a tile is asked for."""
 
     late: bool = False
@@ -42,7 +42,7 @@ IN_FULL: Final = Asked(in_full=True)
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a tile's answer means for the walk; `Walk.step` decides it. At most one of the three is set."""
+    """What a tile's answer means for the walk; `Walk.steps` decides it. At most one of the three is set."""
 
     seen: Validator | None = None
     """The validator that is to be remembered of the tile. It is empty for a tile that is not there. None if

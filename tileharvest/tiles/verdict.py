@@ -40,7 +40,7 @@ REFUSED: Final = frozenset({403, TOO_MANY})
 _LENGTH: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """The parts of a server's answer on which a verdict rests."""
 
     status: int
@@ -66,7 +66,7 @@ class Answer(msgspec.Struct, frozen=True):
         return f"{self.status} {HTTPStatus(self.status).phrase}" if known else str(self.status)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """An outcome with what recording it needs. The fields mean the same as those of `TileResult`."""
 
     outcome: Outcome
@@ -117,29 +117,53 @@ def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:
     return Answer(404) if hashlib.sha1(answer.body, usedforsecurity=False).hexdigest() in blank else answer
 
 
-def judge_head(answer: Answer, latest: Version | None) -> Verdict | None:
-    """Judges the answer to a HEAD, given the tile's latest version. Returns None if a GET must follow.
+def settled_by_head(
+    answers: Mapping[int, Answer | Exception], versions: Mapping[int, Version], heads: int
+) -> dict[Outcome, int]:
+    """Judges a block of answers to HEAD, as far as they are of the usual kinds. Returns the masks of the
+    tiles that are unchanged, and of the places where nothing is and nothing was known.
 
-    The tile is unchanged if the answer describes the bytes that the history has. The ETags decide; whether
-    they are weak or strong does not matter. Without an ETag, Last-Modified and Content-Length decide
-    together. An answer with neither proves nothing.
+    `judge_head` says the same of each of these, and judges the others. Answers and latest versions are by the
+    bit of the tile; `heads` are the tiles that were asked by HEAD.
     """
+    unchanged = nothing = 0
+    for bit, answer in answers.items():
+        if isinstance(answer, Exception) or not heads >> bit & 1:
+            continue
+        if answer.status == OK:
+            if _is_of(answer, versions.get(bit)):
+                unchanged |= 1 << bit
+        elif answer.status in GONE_STATUSES and bit not in versions:
+            nothing |= 1 << bit
+    settled = {Outcome.IGNORED: unchanged, Outcome.NOTHING: nothing}
+    return {outcome: mask for outcome, mask in settled.items() if mask}
+
+
+def judge_head(answer: Answer, latest: Version | None) -> Verdict | None:
+    """Judges the answer to a HEAD, given the tile's latest version. Returns None if a GET must follow."""
     if answer.status in GONE_STATUSES:
         return Verdict(_missing(latest))
     if answer.status != OK:
         return Verdict(Outcome.FAILED, reason=answer.phrase)
+    return Verdict(Outcome.IGNORED) if _is_of(answer, latest) else None
+
+
+def _is_of(answer: Answer, latest: Version | None) -> bool:
+    """Returns whether an answer to HEAD describes the bytes of the version.
+
+    The ETags decide; whether they are weak or strong does not matter. Without an ETag, Last-Modified and
+    Content-Length decide together. An answer with neither proves nothing.
+    """
     if latest is None or latest.image is None:
-        return None
+        return False
     seen, stored = answer.validator, latest.validator
     if seen.etag is not None:
-        is_same = seen.etag == stored.etag or seen.entity == stored.entity
-    else:
-        is_same = (
-            stored.last_modified is not None
-            and seen.last_modified == stored.last_modified
-            and answer.length == latest.image.size
-        )
-    return Verdict(Outcome.IGNORED) if is_same else None
+        return seen.etag == stored.etag or seen.entity == stored.entity
+    return (
+        stored.last_modified is not None
+        and seen.last_modified == stored.last_modified
+        and answer.length == latest.image.size
+    )
 
 
 def judge_existence(answer: Answer, *, by_head: bool) -> Verdict | None:

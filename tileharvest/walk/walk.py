@@ -12,15 +12,12 @@ from hashlib import blake2b
 from heapq import nsmallest
 from itertools import chain
 from math import ceil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-import msgspec
-
-from tileharvest.tiles.block import blocks_in, blocks_of, edges_of, mask_of, mask_within
+from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, edges_of, mask_of, mask_within
 from tileharvest.tiles.grid import TileRange
-from tileharvest.tiles.outcomes import MISSING, Outcome
-from tileharvest.tiles.results import Step
-from tileharvest.tiles.verdict import OK
+from tileharvest.tiles.outcomes import MISSING, THERE, Outcome, tiles_with
+from tileharvest.tiles.verdict import OK, Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import seconds_of
 
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile, Zone
     from tileharvest.tiles.pyramid import Pyramid
     from tileharvest.tiles.results import Asked
-    from tileharvest.tiles.verdict import Answer
     from tileharvest.walk.change_index import ChangedGround
 
 LEVELS_ABOVE: Final = 3
@@ -49,6 +45,8 @@ misses a whole render, the share of audited tiles that show it is the share of t
 changed. An index that forgets a single tile now and then is found late."""
 
 
+Mark: TypeAlias = tuple[str | None, str | None]
+"""The ETag and the Last-Modified of a tile's last answer, as the server wrote them."""
 _ABSENT: Final = Validator()
 """The validator of a tile that is not there, and of a server that sends none."""
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
@@ -170,48 +168,75 @@ class Walk:
             return kept
         return kept.only(mask_of(bit for bit, tile in kept.tiles() if tile in there))
 
-    def step(
+    def steps(
         self,
         block: Block,
-        bit: int,
-        outcome: Outcome,
-        answer: Answer,
-        mark: RememberedValidator | None,
+        outcomes: Mapping[Outcome, int],
+        answers: Mapping[int, Answer | Exception],
+        marks: Mapping[int, Mark],
+        trusted: int,
         asked: Asked,
         *,
         is_pruned: bool,
-    ) -> Step:
-        """Returns what the answer about a bit's tile means for the walk: what to remember of the tile, and
-        whether to skip the tiles below it.
+    ) -> tuple[dict[int, Validator], int, int]:
+        """Returns what the answers about a block's tiles mean for the walk: what to remember of them, the
+        unchanged tiles below which nothing is asked, and those that are not to be trusted any more.
 
-        `mark` is what the history remembers of the tile. A tile without an ETag vouches for the tiles below
-        it only if its size was compared with the known one. The date alone is not enough: a tile has the time
-        of its newest child, so it looks unchanged when another tile below it was removed.
+        `outcomes` has the judged tiles by outcome. `marks` are what the history remembers of tiles, and
+        `trusted` says of which of them the harvest that saw the answer has asked everything below without a
+        failure. Of a missing tile an empty validator is remembered, which makes the history forget it.
+
+        A tile without an ETag vouches for the tiles below it only if its size was compared with the known
+        one. The date alone is not enough: a tile has the time of its newest child, so it looks unchanged when
+        another tile below it was removed.
 
         An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen
-        itself. Of a missing tile nothing is remembered any more.
+        itself.
 
         A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. The older mark is
         therefore kept. If the late answer is of another state, the mark is doubted. Otherwise the old state,
         should the site ever put it back, would vouch for what was found below in the meantime.
         """
-        seen = _ABSENT if outcome in MISSING else answer.validator
-        is_same = mark is not None and mark.is_of(seen)
+        there, missing = tiles_with(THERE, outcomes), tiles_with(MISSING, outcomes)
+        same = same_states(marks, answers) & there
         # Another worker may have withdrawn the trust after this one had read the mark. If the answer were not
         # recorded, the tile would stay untrusted and would be asked again and again.
-        is_proved = mark is not None and is_same and mark.is_trusted and not asked.in_full
-        is_compared = seen.etag is not None or (block.zoom in self.kept_zooms and answer.status == OK)
-        may_skip = asked.audited or (is_pruned and is_compared and is_proved)
-        if may_skip and outcome is Outcome.IGNORED and self.below(block.tile(bit)):
-            return Step(skips=True)
-        if is_proved:
-            return Step()
-        if seen == _ABSENT:
-            return Step() if mark is None else Step(seen)
-        if asked.late:
-            return Step(doubts=mark is not None and not is_same)
-        # The answer may have left out the date.
-        return Step(seen if mark is None or not is_same else Validator(seen.etag, mark.last_modified))
+        proved = 0 if asked.in_full else same & trusted
+        unchanged = outcomes.get(Outcome.IGNORED, 0)
+        skips, doubts, seen = 0, 0, dict[int, Validator]()
+        if asked.audited or is_pruned:
+            may_skip = unchanged if asked.audited else unchanged & proved
+            skips = self._skips(block, may_skip, answers, is_audited=asked.audited)
+        for bit in bits_of(there & ~proved & ~skips):
+            answer, mark = answers[bit], marks.get(bit)
+            assert isinstance(answer, Answer)
+            said, is_same = answer.validator, same >> bit & 1
+            if said == _ABSENT:
+                if mark is not None:
+                    seen[bit] = said
+            elif asked.late:
+                doubts |= (mark is not None and not is_same) << bit
+            elif mark is not None and is_same:
+                # The answer may have left out the date.
+                seen[bit] = Validator(said.etag, mark[1])
+            else:
+                seen[bit] = said
+        for bit in bits_of(missing & mask_of(marks)) if missing else ():
+            seen[bit] = _ABSENT
+        return seen, skips, doubts
+
+    def _skips(
+        self, block: Block, unchanged: int, answers: Mapping[int, Answer | Exception], *, is_audited: bool
+    ) -> int:
+        """Returns those of the unchanged tiles below which there are tiles that need not be asked."""
+        skips, is_kept = 0, block.zoom in self.kept_zooms
+        for bit in bits_of(unchanged):
+            answer = answers[bit]
+            assert isinstance(answer, Answer)
+            is_compared = answer.validator.etag is not None or (is_kept and answer.status == OK)
+            if (is_compared or is_audited) and self.below(block.tile(bit)):
+                skips |= 1 << bit
+        return skips
 
     def audit(
         self,
@@ -293,32 +318,25 @@ def drawn(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed:
     return nsmallest(wanted, skipped(), key=lot)
 
 
-class RememberedValidator(msgspec.Struct, frozen=True, gc=False):
-    """The remembered part of a tile's last answer."""
+def same_states(marks: Mapping[int, Mark], answers: Mapping[int, Answer | Exception]) -> int:
+    """Returns the tiles whose answer is of the same state as their mark, as a mask.
 
-    etag: str | None
-    """The ETag as the server wrote it."""
-    last_modified: str | None
-    """The Last-Modified as the server wrote it."""
-    is_trusted: bool
-    """Whether the harvest that saw the answer has asked everything below the tile without a failure."""
-
-    def is_of(self, seen: Validator) -> bool:
-        """Returns whether an answer that was seen now is of the same state as the remembered one.
-
-        ETag and date must both be the same. Dates are compared as they are written, so that an older date is
-        another state, too. A mark without a date is never of the same state: an ETag may be made from the
-        bytes, and these can be the same although something below the tile has changed. The answer may lack
-        the date, because a 304 need not repeat it (RFC 9110, section 15.4.5). Then the ETag must hold the
-        date.
-        """
-        if self.last_modified is None:
-            return False
-        if self.etag != seen.etag and Validator(self.etag).entity != seen.entity:
-            return False
-        return seen.last_modified == self.last_modified or (
-            seen.last_modified is None and _holds_date(self.etag, self.last_modified)
-        )
+    ETag and date must both be the same. Dates are compared as they are written, so that an older date is
+    another state, too. A mark without a date is never of the same state: an ETag may be made from the bytes,
+    and these can be the same although something below the tile has changed. The answer may lack the date,
+    because a 304 need not repeat it (RFC 9110, section 15.4.5). Then the ETag must hold the date.
+    """
+    same = 0
+    for bit, (etag, date) in marks.items():
+        answer = answers.get(bit)
+        if date is None or answer is None or isinstance(answer, Exception):
+            continue
+        seen = answer.validator
+        if etag != seen.etag and Validator(etag).entity != seen.entity:
+            continue
+        if seen.last_modified == date or (seen.last_modified is None and _holds_date(etag, date)):
+            same |= 1 << bit
+    return same
 
 
 def _holds_date(etag: str | None, date: str) -> bool:

@@ -48,8 +48,6 @@ class _HostPart:
         """The requests that may be on the way, and until when."""
         self.last = -inf
         """When the last request started."""
-        self.delays: dict[str, Delay] | None = None
-        """The delays to keep by the names of their limits, as they were at the last look."""
 
 
 class MapThrottle:
@@ -85,11 +83,10 @@ class MapThrottle:
         self._throttle, self._name, self._rules, self._cost_meter = throttle, name, rules, cost_meter
         self._worker = f"{throttle.process}:{next(_NUMBERS)}"
         self._lasts, self._zone, self._clock = lasts, zone, throttle.clock
-        self._rate: Delay | None = None
-        """The delay that a person has set in place of the map's own."""
-        self._slowed = self._adapted = NO_DELAY
-        """The delay to which robots.txt and refusals have slowed the map down, and the one that suits how
-        fast the host answers."""
+        self._of_hour = self._slowed = self._adapted = self._delay = NO_DELAY
+        """The delay of the map at this hour, or that a person has set in its place, the one to which
+        robots.txt and refusals have slowed it down, the one that suits how fast the host answers, and the
+        longest of them."""
         self.is_paused = self.is_down = False
         """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
         may start. The owner sets both as soon as it knows."""
@@ -114,9 +111,8 @@ class MapThrottle:
     async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
         map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
-        self._rate, self.is_paused, self._is_idle = rate, is_paused, not is_busy
+        self.is_paused, self._is_idle = is_paused, not is_busy
         for host, state in list(self._hosts.items()):
-            state.delays = None
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
             elif state.share_ends > self._clock():
@@ -132,7 +128,10 @@ class MapThrottle:
         # The end of a rest that is over would count again if the clock was set back.
         self._rests_until = ends if ends > now else -inf
         moment = datetime.fromtimestamp(now, self._zone)
-        quiet_until = self._rules.quiet_until(moment) if self._rules.gap_at(moment) is None else None
+        gap = self._rules.gap_at(moment, by_hand=rate)
+        self._of_hour = gap or NO_DELAY
+        self._set_delay()
+        quiet_until = self._rules.quiet_until(moment) if gap is None else None
         self._quiet_until = -inf if quiet_until is None else quiet_until.timestamp()
         # Time stands still while anything holds requests back.
         (self._cost_meter.resume if self.held is None else self._cost_meter.pause)()
@@ -178,12 +177,12 @@ class MapThrottle:
     def adapt(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests until the next call."""
         self._adapted = Delay.of(min(spacing, LONGEST))
-        self._forget_delays()
+        self._set_delay()
 
     def slow_down(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests from now on, the last one included."""
         self._slowed = self._slowed.at_least(Delay.of(min(spacing, LONGEST)))
-        self._forget_delays()
+        self._set_delay()
 
     # Places
 
@@ -303,19 +302,12 @@ class MapThrottle:
 
     def _delays(self, host: str) -> dict[str, Delay]:
         """Returns the delays that a request to the host keeps, by the names of their limits."""
-        state = self._hosts[host]
-        if state.delays is None:
-            moment = datetime.fromtimestamp(self._clock(), self._zone)
-            own = self._rules.gap_at(moment, by_hand=self._rate) or NO_DELAY
-            own = own.at_least(self._slowed).at_least(self._adapted)
-            _, of_host = self._rules.limits_at(host)
-            delays = {"host": of_host, f"map {self._name}": own}
-            state.delays = {name: delay for name, delay in delays.items() if delay}
-        return state.delays
+        _, of_host = self._rules.limits_at(host)
+        delays = {"host": of_host, f"map {self._name}": self._delay}
+        return {name: delay for name, delay in delays.items() if delay}
 
-    def _forget_delays(self) -> None:
-        for state in self._hosts.values():
-            state.delays = None
+    def _set_delay(self) -> None:
+        self._delay = self._of_hour.at_least(self._slowed).at_least(self._adapted)
 
     # The budget
 

@@ -55,13 +55,9 @@ class CrawlThrottle:
     async def open(self, budget: Budget) -> None:
         """Takes part in the limits of the map, and begins to look. Raises QueueError."""
         await self._shared.open()
-        try:
-            await self.map.open(budget)
-            await self._look()
-        except BaseException:
-            await self._shared.close()
-            raise
         self._looking = asyncio.ensure_future(self._look_on())
+        await self.map.open(budget)
+        await self._look()
 
     async def close(self) -> None:
         """Gives everything back. Closing twice is harmless, and so is closing what was not opened. Raises

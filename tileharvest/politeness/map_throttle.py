@@ -53,8 +53,8 @@ class _HostPart:
 class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
-    Its owner calls `look` every second. Before each request it calls `take`, and if that returns False awaits
-    `turn`; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
+    Its owner calls `look` every second. Before requests it calls `take`, and if that returns 0 awaits `turn`
+    for one of them; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
     whoever wants to know whether to go on reads `held`.
 
     At each host the map has its own concurrency and delay, and the host's, which all of its maps share.
@@ -199,18 +199,21 @@ class MapThrottle:
         """Returns whether each request to the host must await its turn, because of a rate or a budget."""
         return self.budget.requests is not None or bool(self._delays(host))
 
-    def take(self, host: str) -> bool:
-        """Returns whether a request may start at the host at once. It has taken a place then."""
+    def take(self, host: str, wanted: int) -> int:
+        """Returns how many of these requests may start at the host at once. They have taken a place each
+        then, and are counted."""
         state, now = self._hosts[host], self._clock()
-        if now >= state.share_ends or state.on_the_way >= state.share or self.is_paced(host):
-            return False
-        state.on_the_way += 1
+        if now >= state.share_ends or self.is_paced(host):
+            return 0
+        number = max(0, min(wanted, state.share - state.on_the_way))
+        state.on_the_way += number
         state.last = now
-        return True
+        self._cost_meter.requests += number
+        return number
 
-    def left(self, host: str) -> None:
-        """Gives the place of a request back that has ended."""
-        self._hosts[host].on_the_way -= 1
+    def left(self, host: str, number: int = 1) -> None:
+        """Gives the places of requests back that have ended."""
+        self._hosts[host].on_the_way -= number
         self._freed.set()
 
     async def _extend(self, host: str, *, coming: int = 0, lasts: float | None = None) -> None:

@@ -179,7 +179,8 @@ class Connections:
         while left:
             left, complete, failed = self._multi.info_read()
             for curl in complete:
-                self._end(curl, None)
+                self._multi.remove_handle(curl)
+                self._under_way.pop(curl).ended(None)
             for curl, number, words in failed:
                 self._end(curl, pycurl.error(number, words))
         self._set_timer()

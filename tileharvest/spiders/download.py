@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from http import HTTPStatus
@@ -41,7 +41,15 @@ from tileharvest.spiders.transfer import (
     shared_options,
 )
 from tileharvest.tiles.block import WHOLE, mask_of
-from tileharvest.tiles.verdict import PASSING, Answer, HeadSupport, conditional_headers, retry_after
+from tileharvest.tiles.verdict import (
+    GONE_STATUSES,
+    OK,
+    PASSING,
+    Answer,
+    HeadSupport,
+    conditional_headers,
+    retry_after,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -53,6 +61,8 @@ if TYPE_CHECKING:
 
 ALLOWED_NETWORKS: Final = "near"
 """Key of meta of a single request: the IP addresses of the map's own host, as `Terms.own` has them."""
+
+_PLAIN: Final = frozenset({OK, *GONE_STATUSES})
 
 LONGEST: Final = 5.0
 """Seconds from the first tile of a block to its last one. What is left then goes back into the queue, so that
@@ -117,6 +127,8 @@ class TileDownloadHandler:
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
         """What goes on beside the blocks: redirected tiles, and rests that the other workers hear of."""
+        self._left: Counter[str] = Counter()
+        """By host: the tiles that have been answered since tiles were last started."""
         self._crawl.oldest_requests.append(self._oldest)
 
     @classmethod
@@ -157,8 +169,17 @@ class TileDownloadHandler:
         block = _BlockDownload(request, layer, heads, self._terms(request), self._loop.create_future())
         self._adapt(request)
         self._open.append(block)
-        insort(self._blocks, block, key=_urgency)
-        self._start_soon()
+        robots = self._crawl.robots
+        if robots.rules:
+            for bit, url in block.urls.items():
+                if not robots.allows(url):
+                    block.answers[bit] = IgnoreRequest(FORBIDDEN)
+                    block.waiting.remove(bit)
+        if block.waiting:
+            insort(self._blocks, block, key=_urgency)
+            self._start_soon()
+        else:
+            block.end_if_complete()
         try:
             await block.done
         finally:
@@ -184,17 +205,21 @@ class TileDownloadHandler:
         """Starts the tiles that may start now. What has to wait is left to a task."""
         self._start = None
         throttle = self._throttle
+        for host, number in self._left.items():
+            throttle.left(host, number)
+        self._left.clear()
         if self._crawl.is_ending or throttle.held is not None:
             for held in tuple(self._blocks):
                 self._cut(held)
         while self._starting is None and (block := self._next_block()) is not None:
-            if throttle.take(block.host):
+            number = throttle.take(block.host, 1 if block.asks_alone else len(block.waiting))
+            for _ in range(number):
                 self._start_tile(block)
-                continue
-            if not throttle.is_full(block.host):
-                self._starting = asyncio.ensure_future(self._start_in_turn())
-                self._starting.add_done_callback(self._has_started)
-            return
+            if number == 0:
+                if not throttle.is_full(block.host):
+                    self._starting = asyncio.ensure_future(self._start_in_turn())
+                    self._starting.add_done_callback(self._has_started)
+                return
 
     async def _start_in_turn(self) -> None:
         """Starts tiles one by one while there are blocks, each in its turn."""
@@ -208,6 +233,7 @@ class TileDownloadHandler:
             if block is None:
                 throttle.left(host)
             else:
+                throttle.count_request()
                 self._start_tile(block)
             if not throttle.is_paced(host):
                 return
@@ -217,7 +243,7 @@ class TileDownloadHandler:
         it is open whether a host answers HEAD, no other tile of it is asked by HEAD."""
         for block in self._blocks:
             if host in (None, block.host) and not (
-                block.heads.is_open and not block.gets >> block.waiting[0][0] & 1
+                block.heads.is_open and not block.gets >> block.waiting[0] & 1
             ):
                 return block
         return None
@@ -237,51 +263,45 @@ class TileDownloadHandler:
         self._start_soon()
 
     def _start_tile(self, block: _BlockDownload) -> None:
-        """Starts the next tile of a block, which has a place."""
-        bit, tile = block.waiting.popleft()
-        block.timer = block.timer or self._loop.call_later(LONGEST, self._cut, block)
+        """Starts the next tile of a block, which has a place and is counted."""
+        bit = block.waiting.popleft()
         if not block.waiting:
             self._blocks.remove(block)
-        throttle, host, heads = self._throttle, block.host, block.heads
+        if block.timer is None:
+            block.timer = self._loop.call_later(LONGEST, self._cut, block)
+        block.under_way += 1
+        request, heads, terms, method = block.request, block.heads, block.terms, block.request.method
         if heads.is_refused:
             block.gets |= 1 << bit
-        method = "GET" if block.gets >> bit & 1 else block.request.method
-        url = block.layer.addresses.url_of(tile)
-        robots = self._crawl.robots
-        if robots.rules and not robots.allows(url):
-            throttle.left(host)
-            self._answered(block, bit, IgnoreRequest(FORBIDDEN))
-            return
-        if method == "HEAD" and not heads.is_tried and block.request.expected >> bit & 1:
-            heads.is_tried = heads.is_open = True
-            block.trial = bit
-        block.under_way += 1
-        throttle.count_request()
-        # A GET in place of a HEAD asks whether the tile has changed. Any other is made because it has.
-        is_in_place = method == "GET" and block.request.method == "HEAD"
-        conditions = conditional_headers(block.request.known.versions.get(bit)) if is_in_place else {}
-        terms = block.terms.with_headers(conditions) if conditions else block.terms
-        self._send(method, url, terms, partial(self._replied, block, bit))
+        if not block.gets >> bit & 1:
+            if not heads.is_tried and request.expected >> bit & 1:
+                heads.is_tried = heads.is_open = True
+                block.trial = bit
+        elif method == "HEAD":
+            # A GET in place of a HEAD asks whether the tile has changed. Any other is made because it has.
+            method = "GET"
+            conditions = conditional_headers(request.known.versions.get(bit))
+            if conditions:
+                terms = terms.with_headers(conditions)
+        self._send(method, block.urls[bit], terms, partial(self._replied, block, bit))
 
     def _replied(self, block: _BlockDownload, bit: int, transfer: Transfer, reply: Reply | Exception) -> None:
-        throttle = self._throttle
         block.requests += 1
         block.seconds += self._loop.time() - transfer.since
-        throttle.left(block.host)
+        self._left[block.host] += 1
+        self._start_soon()
         answer: Answer | Exception
         if isinstance(reply, Exception):
             answer = reply
         else:
             if reply.body:
-                throttle.count_bytes(len(reply.body))
+                self._throttle.count_bytes(len(reply.body))
             answer = reply.answer(by_head=transfer.method == "HEAD")
             if answer.location is not None and self._is_redirect(answer):
                 self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
-                self._start_soon()
                 return
         block.under_way -= 1
         self._answered(block, bit, answer)
-        self._start_soon()
 
     def _is_redirect(self, answer: Answer) -> bool:
         """Returns whether an answer sends us elsewhere. The renderer may understand it as an answer about the
@@ -312,19 +332,28 @@ class TileDownloadHandler:
 
     def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what a tile was answered, and ends its block if that was the last one."""
-        host = block.host
-        if self._is_doubted(block, bit, answer):
-            block.end_if_complete()
-            return
-        counts = self._outages.judged(host, block.url, answer, block.attempt)
-        if counts is not None:
+        host, heads = block.host, block.heads
+        counts: Answer | Exception | None = answer
+        # Most answers say whether the tile is there, and nothing new of its host.
+        is_plain = (
+            isinstance(answer, Answer)
+            and answer.status in _PLAIN
+            and host in self._outages.well
+            and (not block.checked >> bit & 1 if block.gets >> bit & 1 else heads.is_certain)
+        )
+        if not is_plain:
+            if self._is_doubted(block, bit, answer):
+                block.end_if_complete()
+                return
+            counts = self._outages.judged(host, block.url, answer, block.attempt)
+        if counts is None:
+            self._leave_in_doubt(host)
+        else:
             block.answers[bit] = counts
             if isinstance(counts, Answer):
                 block.size += len(counts.body)
                 if counts.retry_after is not None:
                     self._rest_as_asked(host, counts.status, counts.retry_after)
-        else:
-            self._leave_in_doubt(host)
         if block.size >= MOST_BYTES:
             self._cut(block)
         block.end_if_complete()
@@ -341,7 +370,7 @@ class TileDownloadHandler:
         if doubts and not block.is_cut:
             block.gets |= 1 << bit
             block.checked |= 1 << bit
-            block.waiting.appendleft((bit, block.request.block.tile(bit)))
+            block.waiting.appendleft(bit)
             if block not in self._blocks:
                 insort(self._blocks, block, key=_urgency)
         elif block.trial == bit:
@@ -378,7 +407,7 @@ class TileDownloadHandler:
         if block in self._blocks:
             self._blocks.remove(block)
         block.is_cut = True
-        if block.trial in {bit for bit, _ in block.waiting}:
+        if block.trial in block.waiting:
             block.heads.is_open = False
         block.waiting.clear()
         block.end_if_complete()
@@ -504,14 +533,16 @@ class _BlockDownload:
         terms: Terms,
         done: asyncio.Future[None],
     ) -> None:
-        self.request, self.layer, self.heads, self.terms, self.done = request, layer, heads, terms, done
+        self.request, self.heads, self.terms, self.done = request, heads, terms, done
         self.host, self.attempt = layer.host, request.attempt
-        self.waiting = deque(request.block.tiles())
-        """The tiles that have not started."""
+        self.urls = {bit: layer.addresses.url_of(tile) for bit, tile in request.block.tiles()}
+        """The addresses of the tiles, by bit."""
+        self.url = next(iter(self.urls.values()))
+        """The address of one of its tiles."""
+        self.waiting = deque(self.urls)
+        """The bits of the tiles that have not started."""
         self.timer: asyncio.TimerHandle | None = None
         """Cuts the block short. None before its first tile has started."""
-        self.url = layer.addresses.url_of(self.waiting[0][1])
-        """The address of one of its tiles."""
         self.under_way = 0
         self.answers: dict[int, Answer | Exception] = {}
         self.requests, self.seconds = 0, 0.0
@@ -525,13 +556,23 @@ class _BlockDownload:
         """The bit of the tile by which it is found out whether the host answers HEAD."""
         self.is_cut = False
 
+    @property
+    def asks_alone(self) -> bool:
+        """Whether one tile is asked at a time, because it is open, or its answer will show, whether the host
+        answers HEAD."""
+        heads, request = self.heads, self.request
+        is_untried = not heads.is_tried and request.method == "HEAD"
+        return heads.is_open or (is_untried and bool(request.block.mask & request.expected & ~self.gets))
+
     def end_if_complete(self) -> None:
         if not (self.waiting or self.under_way or self.done.done()):
             self.done.set_result(None)
 
     def response(self) -> BlockResponse:
         request = self.request
-        body = b"".join(one.body for one in self.answers.values() if isinstance(one, Answer))
+        body = b""
+        if self.size:
+            body = b"".join(one.body for one in self.answers.values() if isinstance(one, Answer))
         gets = self.gets & mask_of(self.answers)
         return BlockResponse(request.url, request=request, body=body, answers=self.answers, gets=gets)
 

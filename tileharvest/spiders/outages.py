@@ -50,7 +50,9 @@ class Outages:
         self._hosts: dict[str, HostHealth] = {}
         """The health of each host that has ever failed."""
         self._good: dict[str, str] = {}
-        """By host: the last of its addresses that was answered well."""
+        """By host: one of its addresses that was answered well."""
+        self.well: set[str] = set()
+        """The hosts that have answered well and never failed. Their good answers change nothing here."""
         self._probing: dict[str, asyncio.Task[None]] = {}
 
     def judged(
@@ -62,6 +64,8 @@ class Outages:
         if isinstance(answer, Answer) and (answer.status == OK or answer.status in GONE_STATUSES):
             if host in self._hosts:
                 self._hosts[host].answered(well=True)
+            else:
+                self.well.add(host)
             self._good[host] = url
             return answer
         if isinstance(answer, Answer) and answer.status in REFUSED:
@@ -99,6 +103,7 @@ class Outages:
         return throttle
 
     def _health(self, host: str) -> HostHealth:
+        self.well.discard(host)
         return self._hosts.setdefault(host, HostHealth(self._limits))
 
     def _refused(self, host: str, url: str, answer: Answer, attempt: int) -> Answer | None:

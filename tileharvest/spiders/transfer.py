@@ -168,7 +168,7 @@ class Transfer:
         if body:
             curl.setopt(pycurl.POSTFIELDS, body)
             curl.setopt(pycurl.CUSTOMREQUEST, self.method)
-        if terms == before:
+        if terms is before or terms == before:
             return
         self.terms = terms
         curl.setopt(pycurl.HTTPHEADER, terms.lines)

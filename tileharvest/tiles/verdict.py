@@ -92,6 +92,11 @@ class HeadSupport:
         """Whether that tile is still being asked."""
         self._is_proved = False
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether an answer about a tile needs no check, and shows nothing new."""
+        return self._is_proved and not (self.is_open or self.is_refused)
+
     def doubts(self, status: int, *, is_expected: bool) -> bool:
         """Takes the status of an answer to HEAD. Returns whether a GET must ask for the same tile.
 

@@ -45,8 +45,8 @@ LOCK_TIMEOUT: Final = 30.0
 requests some seconds."""
 
 _EXPECTED: Final = 100_000
-"""The requests for which the filter of a new segment has room: 360 kB. It grows."""
-_ERROR_RATE: Final = 1e-6
+"""The requests for which the filter of a new segment has room: 180 kB. It grows."""
+_ERROR_RATE: Final = 1e-3
 """The probability with which the filter takes a new request for one that was seen. It is looked up then."""
 
 _TABLES: Final = (
@@ -76,17 +76,11 @@ _INSERT: Final = """
 _SEE: Final = """
     INSERT OR IGNORE INTO seen SELECT number, ? FROM segments WHERE name = ? RETURNING 1"""
 _SEEN: Final = "SELECT fingerprint FROM seen JOIN segments ON number = segment WHERE name = ?"
-# The slots in which anything waits, one step of the index for each.
-_SLOTS: Final = """
-    WITH RECURSIVE slots (slot) AS (
-        SELECT min(slot) FROM requests WHERE state = 'waiting'
-        UNION ALL
-        SELECT (SELECT min(slot) FROM requests WHERE state = 'waiting' AND slot > slots.slot)
-        FROM slots WHERE slot IS NOT NULL
-    ) SELECT slot FROM slots WHERE slot IS NOT NULL"""
+# The first request that waits in the slot, or else in the next one that has any. One step of the index.
 _FIRST: Final = """
-    SELECT priority, id FROM requests WHERE state = 'waiting' AND slot = ?
-    ORDER BY priority DESC, id LIMIT 1"""
+    SELECT slot, priority, id FROM requests WHERE state = 'waiting' AND slot >= ?
+    ORDER BY slot, priority DESC, id LIMIT 1"""
+_NEXT_DUE: Final = "SELECT min(due) FROM requests WHERE state = 'delayed'"
 _DUE: Final = "UPDATE requests SET state = 'waiting', due = NULL WHERE state = 'delayed' AND due <= ?"
 _GIVE_UP: Final = """
     UPDATE requests SET state = 'failed', reason = ?, failed = ? WHERE state = 'leased' AND lost >= ?"""
@@ -159,7 +153,7 @@ class SqliteQueue:
         self._filter: ScalableBloomFilter | None = None
 
     async def open(self, segment: str, now: float) -> None:
-        await self._in_thread(lambda: self._become_worker(segment, now))
+        await self._in_thread(self._become_worker, segment, now)
         self._segment = segment
 
     async def open_beside(self) -> None:
@@ -168,46 +162,36 @@ class SqliteQueue:
     async def exchange(
         self, pushed: Sequence[Entry], ended: Sequence[End], number: int, held: Sequence[Lease], now: float
     ) -> Exchanged:
-        def exchanged() -> Exchanged:
-            duplicates = self._push(pushed, now)
-            for end in ended:
-                self._end(end, now)
-            self._rows(_DUE, now)
-            leases = self._lease(number, held) if number else []
-            has_more = bool(self._rows("SELECT 1 FROM requests WHERE state = 'waiting' LIMIT 1"))
-            next_due = self._rows("SELECT min(due) FROM requests WHERE state = 'delayed'")[0][0]
-            return Exchanged(leases, duplicates, has_more, next_due)
-
-        return await self._run(exchanged)
+        return await self._run(self._exchange, pushed, ended, number, held, now)
 
     async def counts(self, segment: str | None, now: float) -> Counts:
-        return await self._run(lambda: self._counts(segment, now))
+        return await self._run(self._counts, segment, now)
 
     async def failures(self) -> Sequence[Failure]:
         statement = (
             "SELECT id, body, segment, priority, attempt, reason, failed FROM requests"
             " WHERE state = 'failed' ORDER BY failed, id"
         )
-        return await self._run(lambda: [Failure(*row) for row in self._rows(statement)])
+        return [Failure(*row) for row in await self._run(self._rows, statement)]
 
     async def take_up(self, ids: Sequence[int], segment: str | None) -> int:
-        return await self._run(lambda: self._take_up(ids, segment))
+        return await self._run(self._take_up, ids, segment)
 
     async def segments(self) -> Sequence[str]:
         names = "SELECT name FROM segments ORDER BY number"
-        return await self._run(lambda: [name for (name,) in self._rows(names)])
+        return [name for (name,) in await self._run(self._rows, names)]
 
     async def forget(self, segment: str) -> None:
-        await self._run(lambda: self._forget(segment))
+        await self._run(self._forget, segment)
 
     async def note(self, key: str, value: str) -> None:
         if value:
-            await self._run(lambda: self._rows("INSERT OR REPLACE INTO notes VALUES (?, ?)", key, value))
+            await self._run(self._rows, "INSERT OR REPLACE INTO notes VALUES (?, ?)", key, value)
         else:
-            await self._run(lambda: self._rows("DELETE FROM notes WHERE key = ?", key))
+            await self._run(self._rows, "DELETE FROM notes WHERE key = ?", key)
 
     async def notes(self) -> Mapping[str, str]:
-        return dict(await self._run(lambda: self._rows("SELECT key, value FROM notes")))
+        return dict(await self._run(self._rows, "SELECT key, value FROM notes"))
 
     async def workers(self) -> None:
         """One worker at a time uses this queue, and it says nothing of itself."""
@@ -219,16 +203,13 @@ class SqliteQueue:
         self._segment = None
         await self._in_thread(self._let_go)
 
-    async def _run(self, work: Callable[[], Result]) -> Result:
+    def _run(self, work: Callable[..., Result], *given: Any) -> asyncio.Future[Result]:
         """Does the work in one transaction, and returns its result."""
-        return await self._in_thread(lambda: self._transact(work))
+        return asyncio.get_running_loop().run_in_executor(_THREAD, self._transact, work, *given)
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        def worked() -> Result:
-            with queue_errors(self._where):
-                return work()
-
-        return await asyncio.get_running_loop().run_in_executor(_THREAD, worked)
+    def _in_thread(self, work: Callable[..., Result], *given: Any) -> asyncio.Future[Result]:
+        guarded = queue_errors(self._where)(work)
+        return asyncio.get_running_loop().run_in_executor(_THREAD, guarded, *given)
 
     # From here on in the thread.
 
@@ -243,7 +224,7 @@ class SqliteQueue:
         ((said,),) = self._rows("PRAGMA integrity_check(1)")
         if said != "ok":
             raise _unreadable(self._where, said)
-        self._transact(lambda: self._begin_work(segment, now))
+        self._transact(self._begin_work, segment, now)
 
     def _connect(self) -> None:
         """Connects to the queue, and makes it if it does not exist. Raises QueueError for a file of another
@@ -288,26 +269,27 @@ class SqliteQueue:
         finally:
             self._lock.drop()
 
-    def _transact(self, work: Callable[[], Result]) -> Result:
+    def _transact(self, work: Callable[..., Result], *given: Any) -> Result:
         """Returns the result of the work. Raises QueueError if the queue is not open, or if its file is gone
         or another one, because SQLite would go on in the file that nobody can see any more."""
-        connection = self._connection
-        if connection is None:
-            raise QueueError(f"{self._where} is not open; {NOTHING_LOST}; the program is about to end")
-        if self._file is not None and _inode(self._file) != self._inode:
-            raise emptied(self._where)
-        # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would fail
-        # instead of waiting when another process has written between.
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            result = work()
-            connection.execute("COMMIT")
-        except BaseException:
-            # After some errors, such as a full disk, SQLite has rolled back by itself.
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        return result
+        with queue_errors(self._where):
+            connection = self._connection
+            if connection is None:
+                raise QueueError(f"{self._where} is not open; {NOTHING_LOST}; the program is about to end")
+            if self._file is not None and _inode(self._file) != self._inode:
+                raise emptied(self._where)
+            # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would
+            # fail instead of waiting when another process has written between.
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                result = work(*given)
+                connection.execute("COMMIT")
+            except BaseException:
+                # After some errors, such as a full disk, SQLite has rolled back by itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            return result
 
     def _rows(self, statement: str, *values: object) -> list[Any]:
         assert self._connection is not None
@@ -329,19 +311,34 @@ class SqliteQueue:
         for (fingerprint,) in seen:
             self._filter.add(fingerprint.hex())
 
+    def _exchange(
+        self, pushed: Sequence[Entry], ended: Sequence[End], number: int, held: Sequence[Lease], now: float
+    ) -> Exchanged:
+        duplicates = self._push(pushed, now) if pushed else []
+        for end in ended:
+            self._end(end, now)
+        ((next_due,),) = self._rows(_NEXT_DUE)
+        if next_due is not None and next_due <= now:
+            self._rows(_DUE, now)
+            ((next_due,),) = self._rows(_NEXT_DUE)
+        leases, has_more = self._lease(number, held)
+        return Exchanged(leases, duplicates, has_more, next_due)
+
     def _push(self, entries: Sequence[Entry], now: float) -> list[int]:
         """Queues the entries that are new. Returns the places of the others."""
-        duplicates = []
-        for segment in dict.fromkeys(entry.segment for entry in entries):
+        duplicates, new = [], []
+        for segment in dict.fromkeys([entry.segment for entry in entries]):
             self._open_segment(segment)
         for place, entry in enumerate(entries):
-            if not self._is_new(entry.segment, entry.fingerprint):
+            if self._is_new(entry.segment, entry.fingerprint):
+                due = None if entry.due is None or entry.due <= now else entry.due
+                state = "waiting" if due is None else "delayed"
+                waits = entry.segment, entry.slot, entry.priority, entry.fingerprint, entry.body, state, due
+                new.append(waits)
+            else:
                 duplicates.append(place)
-                continue
-            due = None if entry.due is None or entry.due <= now else entry.due
-            state = "waiting" if due is None else "delayed"
-            waits = entry.segment, entry.slot, entry.priority, entry.fingerprint, entry.body, state, due
-            self._rows(_INSERT, *waits)
+        assert self._connection is not None
+        self._connection.executemany(_INSERT, new)
         return duplicates
 
     def _is_new(self, segment: str, fingerprint: bytes | None) -> bool:
@@ -371,24 +368,26 @@ class SqliteQueue:
         else:
             self._rows(_ENDINGS["fail"], *key, end.reason, now)
 
-    def _lease(self, most: int, held: Sequence[Lease]) -> list[Lease]:
-        leases: list[Lease] = []
-        under_way = Counter(lease.slot for lease in held)
+    def _lease(self, most: int, held: Sequence[Lease]) -> tuple[list[Lease], bool]:
+        """Returns at most so many leases, and whether anything else waits."""
+        under_way = Counter([lease.slot for lease in held])
         first: list[tuple[int, int, int, str]] = []
-
-        def look(slot: str) -> None:
-            """Adds the first request of a slot, in a form whose order is that of the leases."""
-            for priority, number in self._rows(_FIRST, slot):
-                heappush(first, (-priority, under_way[slot], number, slot))
-
-        for (slot,) in self._rows(_SLOTS):
-            look(slot)
+        """The first request of each slot, in a form whose order is that of the leases."""
+        leases: list[Lease] = []
+        found = self._rows(_FIRST, "")
+        while found:
+            ((slot, priority, number),) = found
+            heappush(first, (-priority, under_way[slot], number, slot))
+            # No text lies between this one and that of the slot.
+            found = self._rows(_FIRST, f"{slot}\0")
         while first and len(leases) < most:
             *_, number, slot = heappop(first)
             leases += [Lease(*row) for row in self._rows(_LEASE, number)]
             under_way[slot] += 1
-            look(slot)
-        return leases
+            for next_slot, priority, number in self._rows(_FIRST, slot):
+                if next_slot == slot:
+                    heappush(first, (-priority, under_way[slot], number, slot))
+        return leases, bool(first)
 
     def _counts(self, segment: str | None, now: float) -> Counts:
         self._rows(_DUE, now)

@@ -3,7 +3,7 @@ Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from itertools import product
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -87,21 +87,22 @@ class Block(msgspec.Struct, frozen=True, order=True):
         layer's pyramid. Raises ValueError at the deepest zoom."""
         if self.zoom == 0:
             raise ValueError(f"{self} is at the deepest level: nothing lies below")
-        masks: defaultdict[tuple[int, int], int] = defaultdict(int)
-        run = (1 << factor) - 1
-        for bit in bits_of(self.mask):
-            left = ((self.column << _SHIFT) + (bit & _LOW)) * factor
-            top = ((self.row << _SHIFT) + (bit >> _SHIFT)) * factor
-            for row in range(top, top + factor):
-                first, shift = left >> _SHIFT, ((row & _LOW) << _SHIFT) + (left & _LOW)
-                over = (left & _LOW) + factor - SIDE
-                if over <= 0:
-                    masks[first, row >> _SHIFT] |= run << shift
-                else:
-                    # The children reach into the next block. A factor is at most 8.
-                    masks[first, row >> _SHIFT] |= (run >> over) << shift
-                    masks[first + 1, row >> _SHIFT] |= (run >> factor - over) << ((row & _LOW) << _SHIFT)
-        return [Block(self.layer, self.zoom + 1, *place, mask) for place, mask in sorted(masks.items())]
+        # Below a block lie factor x factor blocks.
+        masks, run, row_bits = [0] * factor**2, (1 << factor) - 1, (1 << SIDE) - 1
+        for row in range(SIDE):
+            # The row as it is one level deeper, as wide as the blocks below.
+            wide = 0
+            for bit in bits_of(self.mask >> row * SIDE & row_bits):
+                wide |= run << bit * factor
+            for deeper in range(row * factor, (row + 1) * factor) if wide else ():
+                down, shift = deeper // SIDE, deeper % SIDE * SIDE
+                for right in range(factor):
+                    masks[right * factor + down] |= (wide >> right * SIDE & row_bits) << shift
+        return [
+            Block(self.layer, self.zoom + 1, self.column * factor + right, self.row * factor + down, mask)
+            for (right, down), mask in zip(product(range(factor), repeat=2), masks, strict=True)
+            if mask
+        ]
 
 
 def bit_of(tile: Tile) -> int:

@@ -330,7 +330,7 @@ async def test_a_redirect_into_a_network_of_ours_is_not_followed() -> None:
         site.answers[site.path(tile)] = MOVED % b"http://10.0.0.1/a.png"
         (answer,) = (await site.ask(0b1)).answers.values()
         assert isinstance(answer, IgnoreRequest)
-        assert "was not followed: its address is of a network that is private" in str(answer)
+        assert "was not asked: its address is of a network that is private" in str(answer)
 
 
 async def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile() -> None:

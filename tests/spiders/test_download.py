@@ -26,6 +26,8 @@ from scrapy.exceptions import (
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from tileharvest.politeness.rules import Rules
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.blocks import ATTEMPT
 from tileharvest.spiders.download import TileDownloadHandler
 
@@ -127,9 +129,12 @@ class Asking:
 
 @asynccontextmanager
 async def asking(
-    host: str = "127.0.0.1", tls: ssl.SSLContext | None = None, **settings: Any
+    host: str = "127.0.0.1", tls: ssl.SSLContext | None = None, own: str | None = None, **settings: Any
 ) -> AsyncIterator[Asking]:
-    handler = TileDownloadHandler(get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 10, **settings}))
+    """`own` is the map's own host."""
+    crawler = get_crawler(Spider, {"DOWNLOAD_TIMEOUT": 10, **settings})
+    crawl_of(crawler).rules = None if own is None else Rules(own, 4)
+    handler = TileDownloadHandler(crawler)
     site = Site()
     server = await asyncio.start_server(site.serve, host, 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
@@ -296,15 +301,18 @@ async def test_a_request_with_a_body_leaves_nothing_to_the_next_one() -> None:
         assert "Content-Length" not in crawl.site.heads[-1]
 
 
-async def test_a_redirected_request_is_not_sent_into_a_network_that_its_map_is_not_in() -> None:
-    """Whatever its name meant when it was looked up: this is the address that was connected to."""
-    async with asking() as crawl:
+async def test_no_request_is_sent_into_a_network_in_which_the_maps_own_host_is_not() -> None:
+    async with asking(own="127.0.0.1") as near, asking(own="93.184.215.14") as crawl:
         with pytest.raises(IgnoreRequest, match="this computer's own"):
-            await crawl.ask("/moved", near=["93.184.215.14"])
-        assert crawl.site.heads == []
-        assert (await crawl.ask("/moved", near=["127.0.0.1"])).status == 302
-        assert (await crawl.ask(_BEHIND_PROXY, near=["10.0.0.1"], proxy=crawl.site.url)).status == 302
-        assert (await crawl.ask("/moved")).status == 302
+            await crawl.ask("/plain")
+        assert crawl.site.connections == 0
+        # Nor over a connection that another crawl has kept open.
+        assert (await near.ask("/plain")).status == 200
+        with pytest.raises(IgnoreRequest, match="this computer's own"):
+            await crawl.ask(f"{near.site.url}/plain")
+        assert len(near.site.heads) == 1
+        # The address of a proxy does not give away that of the site.
+        assert (await crawl.ask(_BEHIND_PROXY, proxy=crawl.site.url)).status == 302
 
 
 async def test_what_fails_over_http_2_is_asked_again_over_http_1_1(tmp_path: Path) -> None:

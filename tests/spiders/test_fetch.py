@@ -5,13 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-from scrapy import Request
-from scrapy.http import Response
-from scrapy.settings import Settings
 
 from tests.servers.published import published
 from tileharvest.errors import SiteError
@@ -20,8 +16,6 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import probe as probe_as_named
 from tileharvest.renderers.registry import with_indexes
 from tileharvest.renderers.site import Fetch, Fetched, Site
-from tileharvest.spiders import fetch as fetches
-from tileharvest.spiders.download import ALLOWED_NETWORKS
 from tileharvest.spiders.fetch import probe_as_before
 from tileharvest.tiles.versions import Validator
 
@@ -141,63 +135,3 @@ def test_while_an_index_in_files_of_its_own_is_as_it_was_nothing_else_is_asked(b
 
 def test_where_an_index_has_changed_all_is_asked_once(bluemap: Served) -> None:
     assert asked_on_the_next_day(bluemap, INDEX[2]) == sorted([*INDEX, *SETTINGS])
-
-
-ADDRESSES: Final = {
-    "map.example.net": "93.184.215.14",
-    "tiles.example.net": "93.184.215.15",
-    "inside.example.net": "10.0.0.1",
-    "map.inside.example.net": "10.0.0.2",
-}
-
-
-class Engine:
-    """Answers 404 to whatever is asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[Request] = []
-
-    async def download_async(self, request: Request) -> Response:
-        self.asked.append(request)
-        return Response(request.url, status=404)
-
-    async def fetch(self, own: str, other: str) -> Fetched:
-        signals = SimpleNamespace(connect=lambda *_: None)
-        crawler: Any = SimpleNamespace(engine=self, settings=Settings(), spider=None, signals=signals)
-        return await fetches.fetch_with(crawler, own)("GET", f"http://{other}/settings.json")
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
-    async def addresses_of(host: str) -> list[str]:
-        return [ADDRESSES[host]]
-
-    monkeypatch.setattr(fetches, "addresses_of", addresses_of)
-    return Engine()
-
-
-async def test_what_a_site_names_in_a_network_of_ours_is_not_asked_for(engine: Engine) -> None:
-    """As BlueMap's `mapDataRoot` and Overviewer's `base` can name it, without a redirect."""
-    site = Site("bluemap", (SimpleNamespace(host="inside.example.net"),))  # type: ignore[arg-type]
-    refused = r"^inside\.example\.net, .*that is private, .*map\.example\.net"
-    with pytest.raises(SiteError, match=refused):
-        await engine.fetch("map.example.net", "inside.example.net")
-    with pytest.raises(SiteError, match=refused):
-        await fetches.expect_near(site, "map.example.net")
-    assert engine.asked == []
-    await fetches.expect_near(site, "map.inside.example.net")
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "allowed"),
-    [
-        ("map.example.net", "map.example.net", None),
-        ("map.example.net", "tiles.example.net", ["93.184.215.14"]),
-        ("map.inside.example.net", "inside.example.net", ["10.0.0.2"]),
-    ],
-)
-async def test_the_name_of_another_host_is_looked_at_once_more_when_it_is_connected(
-    engine: Engine, own: str, other: str, allowed: list[str] | None
-) -> None:
-    assert (await engine.fetch(own, other)).status == 404
-    assert [request.meta.get(ALLOWED_NETWORKS) for request in engine.asked] == [allowed]

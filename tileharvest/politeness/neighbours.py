@@ -3,6 +3,7 @@ belong. Pure."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,7 @@ _NAT64: Final = IPv6Network("64:ff9b::/96")
 """The addresses of IPv6 that a gateway of the network translates to addresses of IPv4 (RFC 6052)."""
 
 
+@lru_cache(maxsize=1024)
 def network_of(address: str) -> str | None:
     """Returns the kind of network to which an IP address belongs, or None for the internet.
 
@@ -33,12 +35,11 @@ def network_of(address: str) -> str | None:
     return None if ip.is_global else "private"
 
 
-def refused_network(target: Iterable[str], own: Iterable[str]) -> str | None:
-    """Returns the kind of network because of which a redirect is refused, or None if it may be followed.
+def refused_network(address: str, own: Iterable[str]) -> str | None:
+    """Returns the kind of network because of which an address must not be asked, or None if it may be.
 
-    `target` has the IP addresses of the redirect's host, and `own` those of the map's own host. A map in a
-    private network may redirect us within private networks.
+    `own` are the IP addresses of the map's own host. A map in a private network may lead us within private
+    networks.
     """
-    near = {network_of(address) for address in own}
-    kinds = (network_of(address) for address in target)
-    return next((kind for kind in kinds if kind is not None and kind not in near), None)
+    kind = network_of(address)
+    return None if kind is None or kind in map(network_of, own) else kind

@@ -30,7 +30,7 @@ from tileharvest.scheduler.crawl import as_error, crawl_of
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse
 from tileharvest.spiders.connections import connections
 from tileharvest.spiders.outages import Outages
-from tileharvest.spiders.redirects import REDIRECTS, Redirects
+from tileharvest.spiders.redirects import REDIRECTS, Redirects, addresses_of
 from tileharvest.spiders.transfer import (
     HTTP_1_1,
     HTTP_2,
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
 
     from tileharvest.politeness.map_throttle import MapThrottle
     from tileharvest.tiles.layers import Layer
-
-ALLOWED_NETWORKS: Final = "near"
-"""Key of meta of a single request: the IP addresses of the map's own host, as `Terms.own` has them."""
 
 _PLAIN: Final = frozenset({OK, *GONE_STATUSES})
 
@@ -102,6 +99,8 @@ class TileDownloadHandler:
         )
         self._longest_rest = float(setting(crawler.settings, "RETRY_AFTER_LONGEST"))
         self._redirects = Redirects(self._crawl, crawler.settings.getint("REDIRECT_MAX_TIMES"))
+        self._own: tuple[str, ...] | None = None
+        """The IP addresses of the map's own host, once they are known."""
         self._loop = asyncio.get_running_loop()
         self._connections = connections()
         settings = crawler.settings
@@ -136,6 +135,8 @@ class TileDownloadHandler:
         return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
+        if not self._own and self._crawl.rules is not None:
+            self._own = tuple(await addresses_of(self._crawl.rules.host))
         if isinstance(request, BlockRequest):
             return await self._download_block(request)
         url, terms = request.url, self._terms(request)
@@ -507,7 +508,7 @@ class TileDownloadHandler:
             # A repeat uses HTTP/1.1, as HTTP/2 may have failed. libcurl would find that out by sending again.
             HTTP_1_1 if ATTEMPT in meta else HTTP_2,
             # The address of a proxy does not give away that of the site.
-            None if proxy or ALLOWED_NETWORKS not in meta else tuple(meta[ALLOWED_NETWORKS]),
+            None if proxy else self._own,
         )
 
     def _oldest(self) -> Wait | None:

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.site_files import MISSING, SiteFile
 from tileharvest.maps.settings import setting
-from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.waits import noted
 from tileharvest.renderers.bounds import MOST_BYTES as FILE_BYTES
 from tileharvest.renderers.site import Fetched
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.download import ALLOWED_NETWORKS
-from tileharvest.spiders.redirects import addresses_of
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.verdict import Answer, length_of, pause_before, retry_after
 from tileharvest.tiles.versions import Validator
@@ -45,30 +43,27 @@ _ABSENT: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 def fetch_with(
     crawler: Crawler,
-    host: str,
     known: Mapping[str, SiteFile] | None = None,
     read: dict[str, SiteFile] | None = None,
 ) -> Fetch:
     """Returns a function that asks as the harvest asks: at its pace, with its patience and its counts.
 
     A `known` file of the site is asked for by a conditional GET, and returned as it is known if it has not
-    changed. Each file that was asked for by GET is added to `read`, also if it was not there. `host` is the
-    map's own host. A site may name files on other hosts, which are asked only as `addresses_beside` says.
+    changed. Each file that was asked for by GET is added to `read`, also if it was not there.
     """
     files = {url: file for url, file in (known or {}).items() if file != MISSING}
 
     async def fetch(method: str, url: str) -> Fetched:
         file = files.get(url) if method == "GET" else None
         headers = {} if file is None else dict(file.validator.conditions)
-        meta: dict[str, object] = {"download_maxsize": FILE_BYTES}
-        if (own := await addresses_beside(urlsplit(url).hostname or "", host)) is not None:
-            meta[ALLOWED_NETWORKS] = own
-        request = Request(url, method=method, headers=headers, meta=meta)
+        request = Request(url, method=method, headers=headers, meta={"download_maxsize": FILE_BYTES})
         try:
             response = await _patiently(crawler, request)
         except TileHarvestError:
             # There is no turn for it any more.
             raise
+        except IgnoreRequest as error:
+            raise SiteError(f"{error}; nothing was changed: tell the map's owner") from error
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:
             raise SiteError(
@@ -127,31 +122,6 @@ def answer_of(response: Response) -> Answer:
     values = (response.headers.get(name) for name in names)
     etag, modified, length, *others = (None if one is None else one.decode("latin-1") for one in values)
     return Answer(response.status, Validator(etag, modified), length_of(length), response.body, *others)
-
-
-async def addresses_beside(other: str, host: str) -> list[str] | None:
-    """Returns the IP addresses of the map's own host, or None if the other host is this one.
-
-    Raises SiteError if the other host's address is of a network that the map's own host is not in. Otherwise
-    a site could lead us into the networks of whoever harvests it.
-    """
-    if other == host:
-        return None
-    own = await addresses_of(host)
-    network = refused_network(await addresses_of(other), own)
-    if network is not None:
-        raise SiteError(
-            f"{other}, which the site names, was not asked: its address is of a network that is {network},"
-            f" and the map's own host {host} is not in it; nothing was changed: tell the map's owner"
-        )
-    return own
-
-
-async def expect_near(site: Site, host: str) -> None:
-    """Raises SiteError, as `addresses_beside` does, if a layer's tiles must not be asked for. Asks the site
-    for nothing."""
-    for other in {layer.host for layer in site.layers}:
-        await addresses_beside(other, host)
 
 
 async def probe_as_before(

@@ -11,7 +11,6 @@ from urllib.parse import urljoin, urlsplit
 from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.maps.rates import NO_DELAY
-from tileharvest.politeness.neighbours import refused_network
 from tileharvest.politeness.outages import no_answer_in_words
 from tileharvest.politeness.robots import FORBIDDEN, Robots, origin_of, too_slow
 from tileharvest.politeness.waits import HeldError
@@ -19,6 +18,7 @@ from tileharvest.politeness.waits import HeldError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from tileharvest.harvest.harvest import Harvest
     from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.transfer import Reply, Terms
 
@@ -41,9 +41,7 @@ class AskLater(IgnoreRequest):
 class Redirects:
     """Follows the redirects of one crawl.
 
-    A site outside of the map is asked for its robots.txt first. It is not asked at all if its address is of a
-    private network that the map's own host is not in. That is looked up before the site is asked, and
-    the transfer looks once more when it is connected: a name may have another address by then.
+    A site outside of the map is asked for its robots.txt first.
     """
 
     def __init__(self, crawl: CrawlContext, most: int) -> None:
@@ -51,8 +49,6 @@ class Redirects:
         self._crawl, self._most = crawl, most
         self._looks: dict[str, asyncio.Future[str | None]] = {}
         """By site that is not part of the map: why it must not be asked, or None if it may."""
-        self._own: dict[str, tuple[str, ...]] = {}
-        """By host of a map: its IP addresses, once they are known."""
 
     async def follow(
         self, send: Send, method: str, url: str, reply: Reply, terms: Terms
@@ -69,46 +65,40 @@ class Redirects:
                 raise IgnoreRequest(f"the redirect to {url} was not followed: it is not a web address")
             if reply.status == HTTPStatus.SEE_OTHER and method != "HEAD":
                 method = "GET"
-            found = await send(method, url, await self._terms_for(send, url, first, terms))
+            await self._expect_allowed(send, url, first, terms)
+            found = await send(method, url, terms)
             if isinstance(found, Exception):
                 raise found
             reply = found
         # The words name no address, so that they are one reason for many tiles.
         raise IgnoreRequest(f"more than {self._most} redirects")
 
-    async def _terms_for(self, send: Send, url: str, first: str, terms: Terms) -> Terms:
-        """Returns the terms on which an address is asked to which a site has sent us from `first`. Raises
-        IgnoreRequest if it must not be asked."""
-        origin, host, refused = origin_of(url), urlsplit(first).hostname or "", None
+    async def _expect_allowed(self, send: Send, url: str, first: str, terms: Terms) -> None:
+        """Raises IgnoreRequest if an address must not be asked to which a site has sent us from `first`."""
         # By RFC 9309, section 2.3.1.2, a robots.txt may lie on another host. That one needs none itself.
-        needs_robots = urlsplit(first).path != _ROBOTS
-        is_own = origin in self._own_origins(first)
-        if not is_own and needs_robots and self._crawl.harvest is not None:
-            refused = await self._refused(send, origin, host, terms)
-        elif not is_own:
-            refused = await self._refused_network(origin, host)
-        if refused is None and needs_robots and not self._crawl.robots.allows(url):
+        if urlsplit(first).path == _ROBOTS:
+            return
+        origin, refused = origin_of(url), None
+        if self._crawl.harvest is not None and origin not in self._own_origins(self._crawl.harvest):
+            refused = await self._refused(send, origin, terms)
+        if refused is None and not self._crawl.robots.allows(url):
             refused = FORBIDDEN
         if refused is not None:
             raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
-        return terms if is_own else terms._replace(own=None if terms.proxy else self._own[host])
 
-    def _own_origins(self, first: str) -> frozenset[str]:
+    def _own_origins(self, harvest: Harvest) -> frozenset[str]:
         """Returns the sites of the map. Their robots.txt was read before all else."""
-        harvest = self._crawl.harvest
-        if harvest is None:
-            return frozenset({origin_of(first)})
         folders = (part.layer.addresses.folder for part in harvest.layers.values())
         return frozenset(map(origin_of, (harvest.description.page, *folders)))
 
-    async def _refused(self, send: Send, origin: str, host: str, terms: Terms) -> str | None:
+    async def _refused(self, send: Send, origin: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
         crawl, and again after some seconds if it could not be read. Raises IgnoreRequest if the map leads to
         too many sites."""
         if origin not in self._looks:
             if len(self._looks) >= _MOST_SITES:
                 raise IgnoreRequest(f"a redirect to more than {_MOST_SITES} other sites was not followed")
-            look = self._looks[origin] = asyncio.ensure_future(self._look_at(send, origin, host, terms))
+            look = self._looks[origin] = asyncio.ensure_future(self._look_at(send, origin, terms))
             look.add_done_callback(lambda done: self._forget_soon(origin, done))
         return await asyncio.shield(self._looks[origin])
 
@@ -118,29 +108,16 @@ class Redirects:
         elif look.exception() is not None:
             asyncio.get_running_loop().call_later(_PASSES, self._looks.pop, origin, None)
 
-    async def _refused_network(self, origin: str, host: str) -> str | None:
-        """Returns why nothing is sent into the site's network, or None. If the site's address is not known,
-        this returns None, and the transfer decides when it is connected."""
-        if not self._own.get(host):
-            self._own[host] = tuple(await addresses_of(host))
-        own, found = self._own[host], await addresses_of(urlsplit(origin).hostname or "")
-        network = refused_network(found, own)
-        if network is None:
-            return None
-        whose = "the map's own host is not in it" if own else "nobody knows the network of the map's own host"
-        return f"its address is of a network that is {network}, and {whose}"
-
-    async def _look_at(self, send: Send, origin: str, host: str, terms: Terms) -> str | None:
+    async def _look_at(self, send: Send, origin: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Adds its robots.txt to those of the crawl.
         Raises AskLater if it cannot be read now."""
         crawl = self._crawl
-        network = await self._refused_network(origin, host)
-        if network is not None:
-            return network
         if crawl.rules is not None and not crawl.rules.robots:
             return None
         refused = f"the redirect to {origin} was not followed: its robots.txt"
-        found = await send("GET", f"{origin}{_ROBOTS}", terms._replace(own=self._own[host]))
+        found = await send("GET", f"{origin}{_ROBOTS}", terms)
+        if isinstance(found, IgnoreRequest):
+            raise found
         if isinstance(found, Exception):
             raise AskLater(f"{refused} cannot be read ({no_answer_in_words(found)})") from found
         robots = Robots.answered(origin, found.status, found.body)

@@ -19,7 +19,7 @@ from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.probe import probe_politely
 from tileharvest.renderers.registry import probe, renderer_named
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.fetch import answer_of, expect_near, fetch_with
+from tileharvest.spiders.fetch import answer_of, fetch_with
 from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.settings import behave, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
@@ -97,11 +97,10 @@ class SiteProbeSpider(Spider):
         throttle = CrawlThrottle(crawl_of(self.crawler), rules, description, is_kept=False)
         try:
             await throttle.open(Budget())
-            fetch = fetch_with(self.crawler, description.host)
+            fetch = fetch_with(self.crawler)
             self.site, _ = await probe_politely(
                 probe, description, fetch, slow_down=throttle.map.slow_down, obeys=rules.robots
             )
-            await expect_near(self.site, description.host)
             if self.samples:
                 self.plan = await self.sample(self.site)
         except TileHarvestError as error:

@@ -35,7 +35,7 @@ from tileharvest.spiders.blocks import (
     BlockResponse,
     BlockResult,
 )
-from tileharvest.spiders.fetch import expect_near, fetch_with, probe_as_before
+from tileharvest.spiders.fetch import fetch_with, probe_as_before
 from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.settings import behave, relax_garbage_collection, suit_tiles
 from tileharvest.spiders.throttle import CrawlThrottle
@@ -350,7 +350,7 @@ class TileSpider(Spider):
         description, rules = self.harvest.description, self.crawl.rules
         assert rules is not None
         (known, is_relied_on), read = await self.harvest.site_files(), dict[str, SiteFile]()
-        fetch = fetch_with(self.crawler, description.host, known, read)
+        fetch = fetch_with(self.crawler, known, read)
 
         async def probe(description: MapDescription, fetch: Fetch) -> Site:
             relied_on = known if is_relied_on else {}
@@ -359,7 +359,6 @@ class TileSpider(Spider):
         site, self.crawl.robots = await probe_politely(
             probe, description, fetch, slow_down=self.throttle.map.slow_down, obeys=rules.robots
         )
-        await expect_near(site, description.host)
         kept = {url: file for url, file in read.items() if file.is_worth_keeping}
         self._site_files = None if kept == known else kept
         return site

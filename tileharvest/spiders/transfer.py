@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import ssl
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -85,8 +86,8 @@ class Terms(NamedTuple):
     proxy_lines: tuple[bytes, ...] = ()
     version: int = HTTP_2
     own: tuple[str, ...] | None = None
-    """The IP addresses of the map's own host, for an address to which a site sends us. It is then asked only
-    in the internet, or in a network to which one of these belongs. None if it need not be looked at."""
+    """The IP addresses of the map's own host. Hosts are asked only in the internet, or in a network to which
+    one of these belongs. None for any network."""
 
     def with_headers(self, headers: Mapping[str, str]) -> Terms:
         """Returns the same terms with more headers."""
@@ -148,6 +149,8 @@ class Transfer:
         """The kind of network into which the request must not be sent. None unless it was refused."""
         self.terms = _NO_TERMS
         self._is_sent = False
+        self._sockets: list[socket.socket] = []
+        """The sockets of this request's new connections, of which libcurl uses copies."""
         self.curl = curl = pycurl.Curl()
         for option, value in options:
             curl.setopt(option, value)
@@ -158,6 +161,7 @@ class Transfer:
         curl.setopt(pycurl.HEADERFUNCTION, self.head.extend)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.extend)
         curl.setopt(pycurl.PREREQFUNCTION, self._begins)
+        curl.setopt(pycurl.OPENSOCKETFUNCTION, self._connects)
 
     def prepare(self, url: str, terms: Terms, body: bytes = b"") -> None:
         """Makes the handle ready for a request. Only options that differ from those of the last request are
@@ -194,6 +198,8 @@ class Transfer:
         # seldom.
         self.head.clear()
         self.body.clear()
+        while self._sockets:
+            self._sockets.pop().close()
         answered, self.answered = self.answered, None
         if self._idle is None:
             self.curl.close()
@@ -202,16 +208,27 @@ class Transfer:
         if answered is not None:
             answered(self, outcome)
 
+    def _is_refused(self, address: str) -> bool:
+        """Returns whether the request must not be sent to an address, because of its network."""
+        if self.terms.own is not None:
+            self.refused = refused_network(address, self.terms.own)
+        return self.refused is not None
+
+    def _connects(self, _purpose: int, address: Any) -> Any:
+        """Makes a socket for libcurl, unless that would connect into a refused network."""
+        family, kind, protocol, where = address
+        if self._is_refused(where[0]):
+            return pycurl.SOCKET_BAD
+        self._sockets.append(socket.socket(family, kind, protocol))
+        return self._sockets[-1]
+
     def _begins(self, address: str, *_others: object) -> int:
         """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
-        kept open: uncounted, without a pause, and on top of our own attempts. A request to another site is
-        not sent into a refused network, even if its name meant another address when it was looked up."""
-        if self.terms.own is not None:
-            self.refused = refused_network([address], self.terms.own)
-            if self.refused is not None:
-                return int(pycurl.PREREQFUNC_ABORT)
+        kept open: uncounted, without a pause, and on top of our own attempts. Another crawl may have kept one
+        open to a network that this one must not enter."""
         was_sent, self._is_sent = self._is_sent, True
-        return int(pycurl.PREREQFUNC_ABORT if was_sent else pycurl.PREREQFUNC_OK)
+        is_forbidden = was_sent or self._is_refused(address)
+        return int(pycurl.PREREQFUNC_ABORT if is_forbidden else pycurl.PREREQFUNC_OK)
 
     def _failure(self, error: BaseException | None) -> Exception:
         """Returns Scrapy's exception for a request that has failed, or has brought more than it may."""

@@ -140,9 +140,11 @@ TABLE: Final = {
     "packed-bomb": Row(5, "overviewerConfig.js", late(lambda: file(packed_bomb(), PACKED))),
     "endless-file": Row(5, "cannot be reached (the answer has more than 16,777,216", rules.endless()),
     "silent": Row(5, "less than 1,000 bytes a second", rules.hang()),
-    "private": Row(5, "cannot be reached", rules.redirect(302, "http://169.254.169.254/overviewerConfig.js")),
+    "private": Row(
+        5, "169.254.169.254 was not asked", rules.redirect(302, "http://169.254.169.254/overviewerConfig.js")
+    ),
     "private-base": told_row(
-        "169.254.169.254, which the site names, was not asked: its address is of a network that is link-",
+        "169.254.169.254 was not asked: its address is of a network that is link-local",
         told([{**TILESET, "base": "http://169.254.169.254/"}]),
     ),
     "large-jpeg": Row(3, "the image has 16,383 x 16,383 pixels", tile=file(jpeg_of(16_383, 16_383))),

@@ -226,8 +226,9 @@ class Transfer:
         """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
         kept open: uncounted, without a pause, and on top of our own attempts. Another crawl may have kept one
         open to a network that this one must not enter."""
-        was_sent, self._is_sent = self._is_sent, True
-        is_forbidden = was_sent or self._is_refused(address)
+        own, was_sent, self._is_sent = self.terms.own, self._is_sent, True
+        is_elsewhere = own is not None and address not in own
+        is_forbidden = was_sent or (is_elsewhere and self._is_refused(address))
         return int(pycurl.PREREQFUNC_ABORT if is_forbidden else pycurl.PREREQFUNC_OK)
 
     def _failure(self, error: BaseException | None) -> Exception:

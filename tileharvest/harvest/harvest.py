@@ -14,6 +14,7 @@ import logging
 import shutil
 from collections import Counter
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
@@ -340,7 +341,7 @@ class Harvest:
         queries, in a thread. Raises HistoryError."""
         record = self._record
         return await asyncio.wrap_future(
-            record.history.reader.submit(lambda connection: record.look_up_block(connection, block))
+            record.history.reader.submit(partial(record.look_up_block, block=block))
         )
 
     async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:

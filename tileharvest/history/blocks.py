@@ -85,6 +85,8 @@ class KnownBlock(msgspec.Struct, frozen=True):
     """What this harvest has found already, by whatever process: a mask for each outcome that occurred."""
     skips: int = 0
     """The tiles below which this harvest asks nothing."""
+    present: int = 0
+    """The tiles whose latest version has an image."""
 
     @property
     def asked(self) -> int:
@@ -95,11 +97,6 @@ class KnownBlock(msgspec.Struct, frozen=True):
     def there(self) -> int:
         """The tiles that this harvest has found there."""
         return tiles_with(THERE, self.outcomes)
-
-    @property
-    def failed(self) -> int:
-        """The tiles for which this harvest has nothing but a failure."""
-        return self.outcomes.get(Outcome.FAILED, 0)
 
 
 class FoundBlock(msgspec.Struct):
@@ -162,7 +159,7 @@ _PRESENT_TILES: Final = (
 _LOOK_UP: Final = (
     select(
         blocks.c.harvest,
-        *(blocks.c[name] for name in (*MASKS.values(), "skips")),
+        *(blocks.c[name] for name in (*MASKS.values(), "skips", "present")),
         func.coalesce(validators.c.whole, 0).label("whole"),
         validators.c.packed,
         IS_TRUSTED.label("is_trusted"),
@@ -255,6 +252,7 @@ def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> K
         row.whole if row.is_trusted else 0,
         found,
         skips,
+        row.present,
     )
 
 

@@ -73,20 +73,18 @@ class DiffMiddleware:
             return None
         if request.is_pushed:
             self._locate(request)
-        harvest, asked = self._harvest, request.asked
-        request.known = known = await harvest.look_up(request.block)
+        harvest, block, asked = self._harvest, request.block, request.asked
+        walk = harvest.layers[block.layer].walk
+        request.known = known = await harvest.look_up(block)
         # Below the deepest tiles there is nothing that a walk in full would have to go on to.
-        is_deepest = request.block.zoom == harvest.layers[request.block.layer].walk.deepest
-        is_asked_once = asked == ON_WALK or (asked == IN_FULL and is_deepest)
-        if is_asked_once and request.attempt == 1 and not request.was_leased:
+        is_asked_once = asked == ON_WALK or (asked == IN_FULL and block.zoom == walk.deepest)
+        if known.outcomes and is_asked_once and request.attempt == 1 and not request.was_leased:
             request.leave_out(known.asked)
-        if not len(request.block):
-            return BlockResponse(request.url, request=request, result=BlockResult(request.block))
+            if not request.block.mask:
+                return BlockResponse(request.url, request=request, result=BlockResult(request.block))
         if request.method == "HEAD":
             request.gets = self._fetched_at_once(request)
-            is_kept = request.block.zoom in harvest.layers[request.block.layer].walk.kept_zooms
-            there = mask_of(bit for bit, latest in known.versions.items() if latest.image is not None)
-            request.expected = there if is_kept else WHOLE
+            request.expected = known.present if block.zoom in walk.kept_zooms else WHOLE
         return None
 
     def _locate(self, request: BlockRequest) -> None:
@@ -120,14 +118,21 @@ class DiffMiddleware:
             return response
         if response.result is not None:
             return response
-        asked = request.asked
+        harvest, block, asked = self._harvest, request.block, request.asked
         if request.was_leased:
             # A lease on the block was lost, so what lies below may have been asked before it.
-            is_late = asked.late or await self._harvest.has_gone_below(request.block)
-            asked = replace(asked, late=is_late)
-        answers = self._harvest.understood_all(response.answers)
+            asked = replace(asked, late=asked.late or await harvest.has_gone_below(block))
+        answers = harvest.understood_all(response.answers)
         response.result = result = self._judge(request, answers, response.gets, asked)
-        await self._after(result, request, answers)
+        for bit in result.found.reasons:
+            # The walk goes on below a failed tile if anything is known there.
+            if await harvest.knows_below(block.layer, block.tile(bit)):
+                result.there |= 1 << bit
+        for bit in bits_of(result.found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
+            answer, latest = answers[bit], request.known.versions[bit]
+            assert isinstance(answer, Answer)
+            # The image may be damaged in the store.
+            await harvest.mend(latest, answer.validator, answer.body, late=request.asked.late)
         return response
 
     def _judge(
@@ -205,21 +210,6 @@ class DiffMiddleware:
                 result.bodies[verdict.image] = answer.body
             if verdict.validator is not None:
                 found.validators[bit] = verdict.validator
-
-    async def _after(
-        self, result: BlockResult, request: BlockRequest, answers: Mapping[int, Answer | Exception]
-    ) -> None:
-        """Does what a few tiles need beyond their verdicts: the walk goes on below a failed tile if anything
-        is known there, and an image that may be damaged in the store is put there again."""
-        harvest, block, found = self._harvest, request.block, result.found
-        for bit in found.reasons:
-            if await harvest.knows_below(block.layer, block.tile(bit)):
-                result.there |= 1 << bit
-        for bit in bits_of(found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
-            answer = answers[bit]
-            assert isinstance(answer, Answer)
-            latest, late = request.known.versions[bit], request.asked.late
-            await harvest.mend(latest, found.validators.get(bit), answer.body, late=late)
 
 
 def _note_failure(found: FoundBlock, bit: int, reason: str) -> None:

@@ -81,7 +81,7 @@ class BlockRequest(Request):
 
     @property
     def asked(self) -> Asked:
-        return msgspec.convert(self.meta.get(_ASKED, {}), Asked)
+        return msgspec.convert(self.meta[_ASKED], Asked) if _ASKED in self.meta else ON_WALK
 
     @property
     def was_leased(self) -> bool:

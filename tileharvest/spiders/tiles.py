@@ -197,8 +197,8 @@ class TileSpider(Spider):
             priority=priority,
         )
 
-    async def answered(self, response: BlockResponse) -> AsyncIterator[BlockRequest | BlockResult]:
-        """Yields what follows from the answers to a block, and what was found there.
+    def answered(self, response: BlockResponse) -> list[BlockRequest | BlockResult]:
+        """Returns what follows from the answers to a block, and what was found there.
 
         First come the tiles that are fetched because they changed, then the rest of a block that was cut
         short, what has failed and is asked again, and the blocks below and beside. The result comes last: by
@@ -207,17 +207,18 @@ class TileSpider(Spider):
         request, result = response.request, response.result
         assert isinstance(request, BlockRequest)
         assert result is not None
+        following: list[BlockRequest | BlockResult] = []
         if result.gets:
-            yield request.narrowed(result.gets, method="GET", priority=FETCH)
+            following.append(request.narrowed(result.gets, method="GET", priority=FETCH))
         if result.left:
-            yield request.narrowed(result.left)
+            following.append(request.narrowed(result.left))
         if result.again:
             meta = {ATTEMPT: request.attempt, "not_before": time() + result.pause}
-            yield request.narrowed(result.again, priority=LAST, meta=meta)
-        for one in self._following(request, result):
-            yield one
+            following.append(request.narrowed(result.again, priority=LAST, meta=meta))
+        following += self._below_and_beside(request, result)
         if result.found.outcomes:
-            yield result
+            following.append(result)
+        return following
 
     def failed(self, failure: Failure) -> None:
         """Ends the crawl if a block could not be judged or kept, because the history, the store or the queue
@@ -231,29 +232,31 @@ class TileSpider(Spider):
             return
         self.crawl.end(as_error(error))
 
-    def _following(self, request: BlockRequest, result: BlockResult) -> Iterator[BlockRequest]:
-        """Yields the requests for the blocks below the tiles that are there, and for the tiles beside them.
+    def _below_and_beside(self, request: BlockRequest, result: BlockResult) -> list[BlockRequest]:
+        """Returns the requests for the blocks below the tiles that are there, and for the tiles beside them.
         An unchanged tile says nothing about its neighbours, so a pruned walk asks for these as well.
 
         What follows from tiles that were left out is asked for again: a queue that was emptied, or a power
         cut, may have lost it."""
         harvest, block, asked = self.harvest, request.block, request.asked
-        name, known, before = block.layer, request.known, request.left_out
-        if harvest.is_pushed:
-            return
-        walk = harvest.layers[name].walk
-        skips = result.found.skips | known.skips & before
-        there = replace(block, mask=result.there | known.there & before)
-        followed = replace(there, mask=there.mask & ~skips)
-        wanted = [(one, asked.below) for one in walk.blocks_below(followed)]
+        known, before, walk = request.known, request.left_out, harvest.layers[block.layer].walk
+        there, skips = result.there, result.found.skips
+        if before:
+            there, skips = there | known.there & before, skips | known.skips & before
+        if harvest.is_pushed or not there:
+            return []
+        wanted = [(one, asked.below) for one in walk.blocks_below(replace(block, mask=there & ~skips))]
         if walk.goes_sideways and block.zoom == walk.top:
-            beside = [tile for _, one in there.tiles() for tile in walk.pyramid.beside(one)]
-            wanted += [(one, ON_WALK) for one in blocks_of(name, beside)]
+            tiles = replace(block, mask=there).tiles()
+            beside = [tile for _, one in tiles for tile in walk.pyramid.beside(one)]
+            wanted += [(one, ON_WALK) for one in blocks_of(block.layer, beside)]
+        requests = []
         for one, how in wanted:
             kept = harvest.walks.within_ground(one, asked)
             new = kept and self._unrequested(kept, how)
             if new:
-                yield self.ask(new, how)
+                requests.append(self.ask(new, how))
+        return requests
 
     def _unrequested(self, block: Block, asked: Asked) -> Block | None:
         """Returns the tiles of a block that this process has not asked for on the walk before, or None if

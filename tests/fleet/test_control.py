@@ -77,8 +77,8 @@ def test_all_pause_go_on_at_another_rate_and_ask_for_each_tile_once(
     after = [one.time + since for one in received()[paused:]]
     # As told: at its own rate no two would be so close to each other.
     assert min(later - earlier for earlier, later in pairwise(given)) < 0.99 / RATE
-    # Each worker tells Redis' time by its own clock, which takes as long as a call.
-    assert max(given) - min(given) > (len(given) - 1) / 60 - EARLY
+    # Each worker tells Redis' time by its own clock, late by as long as a call takes.
+    assert max(given) - min(given) > 0.8 * (len(given) - 1) / 60
     # Also those have a turn again that waited for theirs in a block before the pause, of whichever worker.
     assert len(given) >= len(after) > 0
     assert all(moment > start - EARLY for moment, start in zip(after, given, strict=False))
@@ -94,7 +94,7 @@ def test_what_a_worker_had_leased_is_the_others_and_nothing_else_is_asked_again(
 ) -> None:
     """SIGTERM, as from `docker stop` or a scrapyd cancel, gives all back at once."""
     site = misbehaving(small.folder)
-    fleet.settings |= {"LEASE_SECONDS": 3}
+    fleet.settings |= {"LEASE_SECONDS": LEASE}
     fleet.describe(site.url)
     worker = fleet.start()
     fleet.await_until(lambda: len(site.received) > 50)

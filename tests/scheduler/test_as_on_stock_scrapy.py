@@ -6,32 +6,30 @@ import re
 import subprocess
 import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.end_to_end.forking import ROOT
-from tests.scheduler.crawling import Crawls, run
+from tests.end_to_end.project import answered, await_condition
+from tests.scheduler.crawling import Crawled, Crawls, run
 from tests.servers.redis import redis_server
 
 
-def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls) -> None:
-    pages = [crawls.write_page(str(number)) for number in range(6)]
+def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls, tmp_path: Path) -> None:
+    """Another worker, which waits for the queue to become empty, leaves the request to it."""
+    shared, page = {"LEASE_SECONDS": 2, "MAX_ATTEMPTS": 1}, crawls.write_page("0")
     with redis_server() as redis:
-        blocking = {"REDIS_URL": redis.url, "LEASE_SECONDS": 0.6, "BLOCKS": 1.5, "MAX_ATTEMPTS": 1}
-        one, two = (Crawls(crawls.folder / name, crawls.server) for name in "ab")
-        for worker in (one, two):
-            worker.folder.mkdir()
-        with ThreadPoolExecutor(2) as both:
-            found = both.map(
-                lambda worker: worker.crawl(run(*pages, spider="BlockingSpider", **blocking)), (one, two)
-            )
-            stats = [crawled.stats for (crawled,) in found]
-    assert sorted(crawls.asked()) == [f"/{number}" for number in range(6)]
-    assert sum(one.get("item_scraped_count", 0) for one in stats) == 6
-    assert [one["scheduler/failed"] for one in stats] == [0, 0]
+        blocking = run(page, spider="BlockingSpider", BLOCKS=6, REDIS_URL=redis.url, **shared)
+        with crawls.running(blocking) as process:
+            await_condition(lambda: answered(crawls.server) == 1, process)
+            (tmp_path / "other").mkdir()
+            other = Crawls(tmp_path / "other", crawls.server)
+            (waited,) = other.crawl(run(REDIS_URL=redis.url, **shared))
+            blocked = Crawled(**json.loads(process.communicate(timeout=240)[0]))
+    assert crawls.asked() == ["/0"]
+    assert (blocked.stats["item_scraped_count"], waited.counted("failed")) == (1, 0)
 
 
 def test_the_segment_is_fixed_when_the_crawl_starts(crawls: Crawls) -> None:

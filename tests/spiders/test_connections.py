@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 
 import pytest
 from scrapy.exceptions import DownloadFailedError
@@ -141,6 +141,6 @@ async def test_crawls_of_one_process_share_them_until_the_last_has_closed_them()
         one.close()
         assert (await ask(two, url)).status == 204
         two.close()
-        assert connections() is not one
-        connections().close()
+        with closing(connections()) as three:
+            assert three is not one
         connections().close()

@@ -106,5 +106,5 @@ def serving(
             yield Client(urlsplit(address).port or 0)
         finally:
             loop.call_soon_threadsafe(stopped.set)
-            thread.join(30)
+            thread.join(240)
             assert not thread.is_alive()

@@ -102,7 +102,6 @@ class TileDownloadHandler:
         self._own: tuple[str, ...] | None = None
         """The IP addresses of the map's own host, once they are known."""
         self._loop = asyncio.get_running_loop()
-        self._connections = connections()
         settings = crawler.settings
         self._agents = settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS"))
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
@@ -111,6 +110,7 @@ class TileDownloadHandler:
         # libcurl's own bound for a connection, which 0 would be, is 300 s.
         self._silence = float(setting(settings, "DOWNLOAD_LOW_SPEED_TIME")) or self._timeout
         self._options = shared_options(settings)
+        self._connections = connections()
         self._idle: dict[str, list[Transfer]] = {"HEAD": [], "GET": []}
         self._transfers: WeakSet[Transfer] = WeakSet()
         """Those under way, and those whose handles are kept."""

@@ -77,9 +77,12 @@ class CrawlContext:
         self.counts: Mapping[Outcome, int] = {}
         self.failures: Mapping[str, int] = {}
         """The exact counts of the harvest, and the failed tiles for each reason, when it has ended."""
-        self._reason: str | None = None
+        self.is_ending = False
+        """Whether any part has ended the crawl. False if only Scrapy itself was stopped."""
+        self.close_reason = "finished"
+        """The reason, in Scrapy's words, for which a part has ended the crawl."""
         self._closed_for: str | None = None
-        """The reasons, in Scrapy's words, for which a part has ended the crawl and the spider has closed."""
+        """The reason, in Scrapy's words, for which the spider has closed."""
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
         crawler.signals.connect(self._opened, signals.spider_opened)
@@ -98,16 +101,6 @@ class CrawlContext:
         # spider without a crawl.
         crawler = self.crawler
         return not crawler.crawling or crawler.spidercls.start.__module__.startswith("scrapy.commands.")
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether any part has ended the crawl. False if only Scrapy itself was stopped."""
-        return self._reason is not None
-
-    @property
-    def close_reason(self) -> str:
-        """The reason, in Scrapy's words, for which a part has ended the crawl."""
-        return self._reason or "finished"
 
     @property
     def exit_status(self) -> ExitStatus:
@@ -166,9 +159,9 @@ class CrawlContext:
             if self._is_opened:
                 self._say(why)
             why = why.close_reason
-        if self._reason is not None:
+        if self.is_ending:
             return
-        self._reason = why
+        self.is_ending, self.close_reason = True, why
         if self._is_opened:
             self._closing = asyncio.ensure_future(self._close(why))
 

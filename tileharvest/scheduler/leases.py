@@ -32,47 +32,25 @@ class Handed:
     spider middleware sees what an errback yields when a request could not be downloaded.
     """
 
-    def __init__(self, scheduler: Scheduler, lease: Lease, request: Request) -> None:
+    def __init__(self, scheduler: Scheduler, lease: Lease, errback: Any) -> None:
         self._scheduler = scheduler
         self.lease = lease
-        self.errback = request.errback
+        self.errback = errback
         """The request's own errback."""
         self.is_at_spider = False
         """Whether its answer or its failure has come to the spider. Before that, a repeat or a redirect that
         is made of this one takes its place."""
-        self._items = 0
+        self.items = 0
         """The items that came of it and are not through their pipelines."""
-        self._is_consumed = False
+        self.is_consumed = False
+        """Whether its callback or errback has come to its end, or has failed."""
         self.reason = ""
         """Why it has failed. Empty if it has not."""
 
-    async def consume(self, output: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """Yields the items of a callback or errback.
-
-        Its requests go to the engine from here. Scrapy would let them wait for its pipelines, and a kill
-        after the end of the lease could lose them.
-        """
-        async for one in output:
-            if isinstance(one, Request):
-                self._scheduler.crawl(one)
-                continue
-            self._items += one is not None
-            yield one
-        self.consumed()
-
-    def consumed(self, reason: str = "") -> None:
-        """The callback or errback has come to its end, or has failed for this reason."""
-        self._is_consumed = True
-        self._end_if_through(reason)
-
-    def item_through(self, reason: str = "") -> None:
-        """An item has passed its pipelines, or has failed for this reason."""
-        self._items -= 1
-        self._end_if_through(reason)
-
-    def _end_if_through(self, reason: str) -> None:
+    def end_if_through(self, reason: str = "") -> None:
+        """Ends the lease if nothing of it is left to do. A part of it has ended, or failed for a reason."""
         self.reason = self.reason or reason
-        if self._is_consumed and not self._items:
+        if self.is_consumed and not self.items:
             self._scheduler.through(self)
 
     def __call__(self, failure: Failure) -> Any:
@@ -94,12 +72,12 @@ class Handed:
             self._scheduler.through(self)
             return output
         # What comes of an answer that a spider middleware refused passes the middlewares.
-        return output if is_of_answer else self._consume_output(output)
+        return output if is_of_answer else self._consume(failure, output)
 
-    async def _consume_output(self, output: Any) -> AsyncIterator[Any]:
+    async def _consume(self, failure: Failure, output: Any) -> AsyncIterator[Any]:
         """Yields the items of what an errback has returned, which may be anything that Scrapy accepts."""
         each = await ensure_awaitable(iterate_spider_output(output))
-        async for one in self.consume(as_async_generator(each)):
+        async for one in self._scheduler.middleware.process_spider_output(failure, as_async_generator(each)):
             yield one
 
 
@@ -110,17 +88,25 @@ class LeaseMiddleware:
     spider open while the queue knows of anything to come.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
         self.scheduler: Scheduler | None = None
         """Our scheduler. None before it is made, and under another one."""
+        self.handed: dict[tuple[int, int], Handed] = {}
+        """By id and attempt: the leases of the scheduler, of which the engine has most."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        middleware = cls()
+        middleware = cls(crawler)
         for signal in (signals.item_scraped, signals.item_dropped, signals.item_error):
             crawler.signals.connect(middleware.item_through, signal)
         crawler.signals.connect(middleware.spider_error, signals.spider_error)
         return middleware
+
+    def handed_as(self, request: Request | None) -> Handed | None:
+        """Returns what was handed to the engine as this request, or as the one of which this was made."""
+        key = None if request is None else request.meta.get(LEASE)
+        return self.handed.get((key["id"], key["attempt"])) if isinstance(key, dict) else None
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         scheduler = self.scheduler
@@ -132,24 +118,35 @@ class LeaseMiddleware:
             await scheduler.until_nothing_waits()
 
     def process_spider_input(self, response: Response) -> None:
-        if (handed := self._handed(response)) is not None:
+        if (handed := self.handed_as(response.request)) is not None:
             handed.is_at_spider = True
 
     async def process_spider_output(
-        self, response: Response, result: AsyncIterator[Any]
+        self, response: Response | Failure, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        handed = self._handed(response)
-        async for one in result if handed is None else handed.consume(result):
+        """Yields the items of a callback or errback.
+
+        Its requests go to the engine from here. Scrapy would let them wait for its pipelines, and a kill
+        after the end of the lease could lose them.
+        """
+        handed = self.handed_as(getattr(response, "request", None))
+        async for one in result:
+            if handed is not None and isinstance(one, Request):
+                self._crawler.engine.crawl(one)
+                continue
+            if handed is not None:
+                handed.items += one is not None
             yield one
+        if handed is not None:
+            handed.is_consumed = True
+            handed.end_if_through()
 
     def item_through(self, response: Response | Failure | None, failure: Failure | None = None) -> None:
-        if (handed := self._handed(response)) is not None:
-            handed.item_through(f"an item's pipeline raised {failure.value!r}" if failure else "")
+        if (handed := self.handed_as(getattr(response, "request", None))) is not None:
+            handed.items -= 1
+            handed.end_if_through(f"an item's pipeline raised {failure.value!r}" if failure else "")
 
     def spider_error(self, response: Response | Failure | None, failure: Failure) -> None:
-        if (handed := self._handed(response)) is not None:
-            handed.consumed(f"callback raised {failure.value!r}")
-
-    def _handed(self, response: Response | Failure | None) -> Handed | None:
-        request = getattr(response, "request", None)
-        return None if request is None or self.scheduler is None else self.scheduler.handed(request)
+        if (handed := self.handed_as(getattr(response, "request", None))) is not None:
+            handed.is_consumed = True
+            handed.end_if_through(f"callback raised {failure.value!r}")

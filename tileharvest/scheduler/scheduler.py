@@ -61,13 +61,14 @@ class Scheduler(BaseScheduler):
     the queue, in their order.
     """
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, middleware: LeaseMiddleware) -> None:
         settings, spider = crawler.settings, crawler.spider
         assert spider is not None
         self._crawler = crawler
         self.queue, self.segment = queue_for(crawler)
         """The queue, and the segment of all requests."""
         self._crawl = crawl_of(crawler)
+        self.middleware = middleware
         self._ahead = (settings.getint("CONCURRENT_REQUESTS") or _ENOUGH) // 2
         """The most requests that are leased before the engine asks for them. So the engine need not wait for
         each one, and what is urgent waits for a few others at most."""
@@ -75,6 +76,8 @@ class Scheduler(BaseScheduler):
         self._is_tool = self._crawl.is_tool
         """Whether one of Scrapy's tools asks, which a crawl that is being stopped looks like. Its requests
         wait in memory, because the shell gives them their callback only after it has enqueued them."""
+        self._longest = float(setting(settings, "CLOSE_WHEN_WAITING"))
+        """Seconds for which the spider stays if all of its requests are due later."""
         self._stays = switch(own_arguments(spider), "stay", "a spider that waits for requests")
         self._writer = RequestWriter(spider)
         self._memory: list[tuple[float, int, int, Request]] = []
@@ -97,8 +100,6 @@ class Scheduler(BaseScheduler):
         self._ready: list[tuple[int, int, Lease, Request]] = []
         """What was leased ahead: the negative priority, a number, the lease, the request."""
         self._numbers = count()
-        self._handed: dict[tuple[int, int], Handed] = {}
-        """By id and attempt: the leases that the engine has."""
         self._answer = Exchanged(has_more=True)
         """What the queue answered last."""
         self._is_hungry = False
@@ -124,7 +125,7 @@ class Scheduler(BaseScheduler):
                 " {'tileharvest.TileHarvest': 300}, or SPIDER_MIDDLEWARES ="
                 " {'tileharvest.scheduler.LeaseMiddleware': 10}"
             )
-        scheduler = middleware.scheduler = cls(crawler)
+        scheduler = middleware.scheduler = cls(crawler, middleware)
         return scheduler
 
     # What Scrapy calls
@@ -144,7 +145,7 @@ class Scheduler(BaseScheduler):
         """
         if request is self._waking:
             return True
-        origin = self.handed(request)
+        origin = self.middleware.handed_as(request)
         is_queued = self._enqueue(request)
         if origin is not None and not origin.is_at_spider:
             # A downloader middleware has put it in the place of the one that was handed out.
@@ -153,7 +154,15 @@ class Scheduler(BaseScheduler):
 
     def next_request(self) -> Request | None:
         """Returns the request that starts now, or None while none may start."""
-        request = None if self._is_held else self._next()
+        request = None
+        if not self._is_held:
+            if self._memory and self._memory[0][0] <= time.time():
+                # No other worker gets any of these.
+                request = heappop(self._memory)[3]
+            elif self._ready:
+                request = heappop(self._ready)[3]
+                if len(self._ready) <= self._ahead // 2:
+                    self._look_again()
         if request is not None:
             self._count("dequeued")
         elif not self._is_hungry:
@@ -168,31 +177,21 @@ class Scheduler(BaseScheduler):
             return False
         is_any_here = self._ready or self._pushed or self._memory
         is_any = is_any_here or self._has_more or self._answer.elsewhere or self._stays
-        longest = float(setting(self._crawler.settings, "CLOSE_WHEN_WAITING"))
         due = self._answer.next_due
-        return bool(is_any) or (due is not None and due - time.time() <= longest)
+        return bool(is_any) or (due is not None and due - time.time() <= self._longest)
 
     @property
     def _has_more(self) -> bool:
         """Whether the queue may have anything to lease."""
         return self._answer.has_more or self._has_changed.is_set()
 
-    def crawl(self, request: Request) -> None:
-        """Gives a request to the engine, which enqueues it at once."""
-        self._crawler.engine.crawl(request)
-
     # The ends of leases
-
-    def handed(self, request: Request) -> Handed | None:
-        """Returns what was handed to the engine as this request, or as the one of which this was made."""
-        key = request.meta.get(LEASE)
-        return self._handed.get((key["id"], key["attempt"])) if isinstance(key, dict) else None
 
     def through(self, handed: Handed) -> None:
         """Ends the lease of a request that is through. What was enqueued before becomes durable before, or
         together with this. Doing it twice is harmless."""
         lease = handed.lease
-        if self._handed.pop((lease.id, lease.attempt), None) is None or not self.is_open:
+        if self.middleware.handed.pop((lease.id, lease.attempt), None) is None or not self.is_open:
             return
         # Results that may not be kept are asked again in a later run.
         how: Any = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
@@ -204,7 +203,8 @@ class Scheduler(BaseScheduler):
     @property
     def is_busy(self) -> bool:
         """Whether the engine has any request of the queue, or gets one as soon as it has room."""
-        return bool(self._handed) or (not self._is_throttled and bool(self._ready or self._has_more))
+        is_any_under_way = len(self.middleware.handed) > len(self._ready)
+        return is_any_under_way or (not self._is_throttled and bool(self._ready or self._has_more))
 
     async def told(self) -> None:
         """Returns when the queue has taken all that was meant for it."""
@@ -284,9 +284,12 @@ class Scheduler(BaseScheduler):
             _logger.info("requests wait until %s; run it again then", until)
         try:
             if self.is_open:
-                self._ended += [End(one.id, one.attempt, "release") for _, _, one, _ in self._ready]
+                under_way = self.middleware.handed
+                for _, _, lease, _ in self._ready:
+                    del under_way[lease.id, lease.attempt]
+                    self._ended.append(End(lease.id, lease.attempt, "release"))
                 # Scrapy has ended these requests in a way that it tells nobody of.
-                for handed in list(self._handed.values()):
+                for handed in list(under_way.values()):
                     self.through(handed)
                 entries = [entry for entry, _ in self._pushed]
                 await self.queue.exchange(entries, self._ended, 0, (), time.time())
@@ -375,19 +378,6 @@ class Scheduler(BaseScheduler):
         throttle = self._crawl.throttle
         return throttle is not None and throttle.held is not None
 
-    def _next(self) -> Request | None:
-        # No other worker gets any of these.
-        if self._memory and self._memory[0][0] <= time.time():
-            return heappop(self._memory)[3]
-        if not self._ready:
-            return None
-        _, _, lease, request = heappop(self._ready)
-        handed = self._handed[lease.id, lease.attempt] = Handed(self, lease, request)
-        request.errback = handed
-        if len(self._ready) <= self._ahead // 2:
-            self._look_again()
-        return request
-
     # The exchange with the queue
 
     def _look_again(self) -> None:
@@ -404,9 +394,11 @@ class Scheduler(BaseScheduler):
                 self._has_changed.clear()
                 (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
                 entries = [entry for entry, _ in pushed]
-                held = [lease for _, _, lease, _ in self._ready]
-                held += [handed.lease for handed in self._handed.values()]
-                answer = await self.queue.exchange(entries, ended, self._wanted, held, time.time())
+                held = [handed.lease for handed in self.middleware.handed.values()]
+                wanted = max(self._ahead - len(self._ready), int(self._is_hungry and not self._ready))
+                if self.controls.paused is not None:
+                    wanted = 0
+                answer = await self.queue.exchange(entries, ended, wanted, held, time.time())
                 self._take_in(answer, [request for _, request in pushed])
                 if time.monotonic() - looked >= LOOK:
                     looked = time.monotonic()
@@ -429,19 +421,14 @@ class Scheduler(BaseScheduler):
         if self._answer.next_due is not None:
             # The clock of a shared queue may be behind ours.
             pause = min(LOOK, max(_SOON, self._answer.next_due - time.time()))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._has_changed.wait(), pause)
+        if not self._has_changed.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._has_changed.wait()
         # What the engine does in this turn of the event loop goes along.
         await asyncio.sleep(0)
         # What is left to tell when the crawl ends is told when the queue is closed.
         return self._is_started and not self._crawl.is_ending
-
-    @property
-    def _wanted(self) -> int:
-        """How many leases are wanted."""
-        if not self._is_started or self.controls.paused is not None:
-            return 0
-        return max(self._ahead - len(self._ready), int(self._is_hungry and not self._ready))
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
@@ -459,6 +446,8 @@ class Scheduler(BaseScheduler):
                 self._ended.append(End(lease.id, lease.attempt, "unsee", str(error)))
                 continue
             request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
+            handed = Handed(self, lease, request.errback)
+            self.middleware.handed[lease.id, lease.attempt] = request.errback = handed
             heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
         self._answer = answer
 
@@ -467,13 +456,13 @@ class Scheduler(BaseScheduler):
 
         Scrapy has no call for that. So the engine gets a ready request as if it was new, gives it to
         `enqueue_request`, and asks for requests then."""
-        if not self.has_pending_requests() and not self._handed:
+        if not self.has_pending_requests() and not self.middleware.handed:
             self._nothing_waits.set()
         if not self._ready or not self._is_hungry or self._is_held:
             return
         self._is_hungry = False
         self._waking = self._ready[0][3]
-        self.crawl(self._waking)
+        self._crawler.engine.crawl(self._waking)
         self._waking = None
 
     async def _look(self) -> None:

@@ -93,7 +93,7 @@ def encode(queued: QueuedRequest) -> bytes:
         _DECODER.decode(text)
     except (msgspec.MsgspecError, TypeError, ValueError) as error:
         raise CodecError(f"{error}") from None
-    return _checksum(text) + text
+    return b"%08x" % crc32(text) + text
 
 
 def decode(body: bytes) -> QueuedRequest:
@@ -103,7 +103,7 @@ def decode(body: bytes) -> QueuedRequest:
     """
     text = body[_DIGITS:]
     try:
-        if body[:_DIGITS] != _checksum(text):
+        if body[:_DIGITS] != b"%08x" % crc32(text):
             raise ValueError("its checksum does not match, so it was damaged")
         return _DECODER.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -112,10 +112,6 @@ def decode(body: bytes) -> QueuedRequest:
             f" program reads version {VERSION}; run again with --fresh, or a spider with -a fresh=1, which"
             " asks for everything"
         ) from None
-
-
-def _checksum(text: bytes) -> bytes:
-    return f"{crc32(text):0{_DIGITS}x}".encode()
 
 
 def _check(value: Any, field: str, levels: int = _DEEPEST) -> None:

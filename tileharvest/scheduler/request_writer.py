@@ -1,4 +1,4 @@
-"""Scrapy's requests as bytes and back, by Scrapy's own `Request.to_dict` and `request_from_dict`."""
+"""Scrapy's requests as bytes and back, by their `attributes` and Scrapy's own `request_from_dict`."""
 
 from __future__ import annotations
 
@@ -49,13 +49,12 @@ class RequestWriter:
         for field, method in (("callback", callback), ("errback", errback)):
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
                 raise CodecError(f"its {field} {method!r} is not a method of the spider")
-        found = request.replace(callback=None, errback=None).to_dict()
+        found = {name: getattr(request, name) for name in request.attributes}
         found["callback"], found["errback"] = self._names.get(callback), self._names.get(errback)
         found["meta"] = {key: value for key, value in request.meta.items() if key not in _OF_THE_MOMENT}
-        found["headers"] = _as_text(found["headers"]) if found["headers"] else ()
-        # The kind says the class, and `dumps_kwargs` has done its work when a JsonRequest was made.
-        for name in ("_class", "dumps_kwargs"):
-            found.pop(name, None)
+        found["headers"] = _as_text(dict(request.headers)) if request.headers else ()
+        # It has done its work when a JsonRequest was made.
+        found.pop("dumps_kwargs", None)
         return encode(QueuedRequest(version=VERSION, kind=kind, **found))
 
     def read(self, body: bytes) -> Request:

@@ -62,6 +62,17 @@ def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings
     assert (middlewares["a.project.Middleware"], middlewares[DIFF]) == (5, 545)
 
 
+def test_scrapys_middlewares_that_do_nothing_for_tiles_are_off_unless_the_project_has_a_use_for_them() -> (
+    None
+):
+    place = "scrapy.spidermiddlewares"
+    off = {f"{place}.start.StartSpiderMiddleware", f"{place}.metacopy.MetaCopyDetectionMiddleware"}
+    length, depth = f"{place}.urllength.UrlLengthMiddleware", f"{place}.depth.DepthMiddleware"
+    assert suited(Settings())["SPIDER_MIDDLEWARES"] == dict.fromkeys({*off, length, depth})
+    used = suited(Settings(), DEPTH_LIMIT=3, SPIDER_MIDDLEWARES={length: 800})
+    assert used["SPIDER_MIDDLEWARES"] == {**dict.fromkeys(off), length: 800}
+
+
 def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that_is_handed_over() -> None:
     """A runner sets its settings again in a crawler that it has not made."""
     settings = Settings()

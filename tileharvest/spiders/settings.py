@@ -24,6 +24,8 @@ _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
         # of a block.
         "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
         "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
+        # Where a map's tiles are is known, and the download handler judges redirects.
+        "scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None,
     },
     "DOWNLOAD_HANDLERS": {
         # libcurl takes a third of what aiohttp takes, which takes less than Twisted.
@@ -36,6 +38,19 @@ _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "ITEM_PIPELINES": {"tileharvest.pipelines.HistoryPipeline": 300},
 }
 """Components that are added to those of the project, which may switch off or reorder any of them."""
+
+_IDLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": (),
+    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": ("URLLENGTH_LIMIT",),
+    "scrapy.spidermiddlewares.depth.DepthMiddleware": (
+        "DEPTH_LIMIT",
+        "DEPTH_PRIORITY",
+        "DEPTH_STATS_VERBOSE",
+    ),
+    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": (),
+}
+"""Scrapy's middlewares that do nothing for tiles unless one of these settings is set. They take a tenth of
+what Scrapy takes for a block, so they are switched off then."""
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "REQUEST_FINGERPRINTER_CLASS": "tileharvest.spiders.blocks.BlockFingerprinter",
@@ -80,7 +95,12 @@ def suit_tiles(settings: BaseSettings) -> None:
 
     Call it from `update_settings`, after that of the class above.
     """
-    for name, components in _COMPONENTS.items():
+    # Not every version of Scrapy has all of them.
+    known = settings["SPIDER_MIDDLEWARES_BASE"]
+    off = {
+        one: None for one, own in _IDLE.items() if one in known and not any(map(settings.getpriority, own))
+    }
+    for name, components in {**_COMPONENTS, "SPIDER_MIDDLEWARES": off}.items():
         # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
         priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)
         settings.set(name, {**components, **settings.getdict(name)}, priority=priority)

@@ -13,7 +13,9 @@ from scrapy.http import Response
 
 from tests.harvest.test_plan import Pyramid, island
 from tileharvest.errors import SiteError, TileHarvestError
+from tileharvest.history.costs import CostMeter
 from tileharvest.politeness.rules import Rules
+from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.site_probe import SiteProbeSpider
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.pyramid import Pyramid as Form
@@ -54,7 +56,7 @@ class Layers:
         self.site: Any = SimpleNamespace(layers=layers, renderer=renderer, answers_head=True)
 
     async def download_async(self, request: Request) -> Response:
-        self.spider.count()
+        crawl_of(self.spider.crawler).cost_meter.requests += 1
         place, name = request.url.split("/")[-2:]
         size = self.pyramids[int(place)].sizes.get(Tile.parse(name))
         if self.blank:
@@ -68,8 +70,8 @@ class Layers:
     def sampled(self, description: Any = DESCRIPTION) -> SiteProbeSpider:
         async def ask() -> SiteProbeSpider:
             self.spider = spider = SiteProbeSpider(description, Rules("h", 4))
-            spider.crawler = SimpleNamespace(engine=self)  # type: ignore[assignment]
-            spider.made = LOOKED
+            crawl = SimpleNamespace(cost_meter=CostMeter(requests=LOOKED))
+            spider.crawler = SimpleNamespace(engine=self, tileharvest=crawl)  # type: ignore[assignment]
             spider.plan = await spider.sample(self.site)
             return spider
 

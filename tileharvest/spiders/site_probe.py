@@ -10,7 +10,7 @@ from math import nan
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 
 from tileharvest.errors import SiteError, TileHarvestError
 from tileharvest.harvest.plan import TILES, estimate, sample
@@ -69,7 +69,6 @@ class SiteProbeSpider(Spider):
         if spider.samples:
             behave(crawler.settings, spider.rules)
             crawler.settings.set("RETRY_TIMES", 0, priority="spider")
-            crawler.signals.connect(spider.count, signals.request_reached_downloader)
         return spider
 
     def __init__(
@@ -85,8 +84,6 @@ class SiteProbeSpider(Spider):
         self.site: Site | None = None
         self.ending: TileHarvestError | None = None
         self.plan: HarvestPlan | None = None
-        self.made = 0
-        """The number of requests of a sample, those for the site's configuration and robots.txt included."""
         self._tiles = 0
         """The number of tiles that were asked so far."""
         self.failures: list[str] = []
@@ -111,9 +108,10 @@ class SiteProbeSpider(Spider):
         for request in nothing:  # makes this the asynchronous generator that Scrapy expects
             yield request
 
-    def count(self) -> None:
-        """Counts a request that is made: Scrapy's signal calls it."""
-        self.made += 1
+    @property
+    def made(self) -> int:
+        """The number of requests so far, those for the site's configuration and robots.txt included."""
+        return crawl_of(self.crawler).cost_meter.requests
 
     async def sample(self, site: Site) -> HarvestPlan:
         """Asks for the sample. Each layer has an equal share of the tiles.

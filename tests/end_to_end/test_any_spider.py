@@ -22,7 +22,8 @@ from tests.servers.redis import redis_server
 from tests.servers.tutorial_sites import SERVER, write_sites
 
 FOREIGN: Final = Path(__file__).parent / "foreign"
-OURS: Final = 'ADDONS = {"tileharvest.TileHarvest": 300}\n'
+# So long a segment that no end of one is between two runs.
+OURS: Final = 'ADDONS = {"tileharvest.TileHarvest": 300}\nSEGMENT = "every:1000w"\n'
 SPIDERS: Final = ("quotes", "books", "login", "sitemap", "api", "chain", "errors")
 ALWAYS: Final = ("api",)
 """What these make is made in each run: POST is only known to the process. The address that begins a crawl is
@@ -99,8 +100,7 @@ def compared(site: Nginx, tmp_path_factory: pytest.TempPathFactory) -> Compariso
     """All spiders on stock Scrapy, on ours, and on ours a second time in the same segment."""
     folder = tmp_path_factory.mktemp("projects")
     stock = Foreign.copy(folder / "stock", site)
-    # So long that no end of a segment is between the two runs.
-    ours = Foreign.copy(folder / "ours", site, OURS + 'SEGMENT = "every:1000w"\n')
+    ours = Foreign.copy(folder / "ours", site, OURS)
     stock.crawl(*SPIDERS)
     stock_asked = stock.asked()
     ours.crawl(*SPIDERS)

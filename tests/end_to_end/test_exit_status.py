@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 
@@ -91,8 +92,9 @@ def kept(project: Project) -> dict[str, bytes]:
 
 
 def test_a_dry_run_counts_against_the_days_budget(stage: Stage) -> None:
-    """A first harvest of the small site needs 22 requests, a dry one too."""
-    stage.describe(daily_budget={"requests": 30})
+    """A first harvest of the small site needs 22 requests, a dry one too. It is noon where the map is."""
+    noon = f"Etc/GMT{datetime.now(UTC).hour - 12:+}"
+    stage.describe(daily_budget={"requests": 30}, timezone=noon)
     dry = visit(stage.project, FIRST_DAY, "-a", "dry=1")
     assert (dry.status, len(stage.site.received)) == (0, 22)
     assert visit(stage.project, FIRST_DAY).status == 4

@@ -71,7 +71,8 @@ def test_in_quiet_hours_nothing_is_asked_and_then_it_goes_on(
 def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
     project: Project, site: Nginx, is_queue_lost: bool
 ) -> None:
-    done = project.scrapy("harvest", NAME, "-s", 'BUDGET={"requests": 17}', check=False)
+    harvest = ("harvest", NAME, "-a", f"day={FIRST_DAY}")
+    done = project.scrapy(*harvest, "-s", 'BUDGET={"requests": 17}', check=False)
     first = list(site.log())
     assert (len(first), done.returncode) == (17, 4)
     assert "budget: 17 requests" in done.stderr
@@ -79,7 +80,7 @@ def test_a_budget_of_requests_is_kept_to_the_request_and_the_run_after_goes_on(
     assert (record["ended"], record["stopped"], record["requests"]) == (None, "budget: 17 requests", 17)
     if is_queue_lost:
         shutil.rmtree(project.data / "queues")
-    project.scrapy("harvest", NAME)
+    project.scrapy(*harvest)
     assert len(project.versions()) == len(PATHS)
     asked = sorted(line.path for line in site.log() if line.path.endswith(".png"))
     assert asked == sorted(map(address, PATHS))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.history.making import Walked
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -23,6 +24,7 @@ from tests.middlewares.making import (
     added,
     drawn,
     image_of,
+    keep,
     opened,
     remember,
 )
@@ -34,7 +36,7 @@ from tileharvest.history.recorded_versions import versions_until
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import ON_WALK, Asked, Step, TileResult
+from tileharvest.tiles.results import ON_WALK, Asked, TileResult
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex
@@ -55,7 +57,7 @@ def said(tile: Tile) -> Validator:
 
 
 def first() -> list[TileResult]:
-    return [replace(added(tile), step=Step(seen=said(tile))) for tile in ALL if tile != MISSING]
+    return [replace(added(tile), seen=said(tile)) for tile in ALL if tile != MISSING]
 
 
 @pytest.fixture
@@ -66,8 +68,7 @@ async def folder(tmp_path: Path) -> Path:
 
 
 async def skip(harvest: Harvest, *tops: Tile) -> None:
-    step = Step(skips=True)
-    await harvest.keep_results([TileResult(LAYER, top, Outcome.IGNORED, step=step) for top in tops])
+    await keep(harvest, [Walked(LAYER, top, Outcome.IGNORED, skips=True) for top in tops])
 
 
 async def answer(harvest: Harvest) -> None:
@@ -133,8 +134,7 @@ async def test_after_a_breach_the_tops_are_asked(folder: Path, caplog: pytest.Lo
         # A process that was killed here, or another one, asks the same, and does not complain again.
         assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
         assert len(caplog.messages) == 1
-        tops = (TileResult(LAYER, top, Outcome.IGNORED, step=Step(seen=said(top))) for top in FIRST_LEVEL)
-        await harvest.keep_results(list(tops))
+        await keep(harvest, [Walked(LAYER, top, Outcome.IGNORED, seen=said(top)) for top in FIRST_LEVEL])
         assert await asked(harvest) == (set(), set())
 
 
@@ -163,7 +163,7 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
 async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(tmp_path: Path) -> None:
     site = dataclasses.replace(SITE, indexes={LAYER: ChangeIndex("rendered on the first day")})
     async with opened(tmp_path, DAY, site=site) as harvest:
-        await harvest.keep_results(first())
+        await keep(harvest, first())
         await harvest.finish()
     async with opened(tmp_path, LATER, site=site) as harvest:
         assert not list(harvest.first())

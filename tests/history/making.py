@@ -1,6 +1,6 @@
 """Values for tests of the history."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
 from functools import cache
 from hashlib import sha1
@@ -10,17 +10,17 @@ from tempfile import TemporaryDirectory
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from tileharvest.history.blocks import KnownBlock, blocks_found
+from tileharvest.history.blocks import FoundBlock, KnownBlock, blocks_found
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata, revisions
-from tileharvest.tiles.block import Block, bit_of, blocks_of
+from tileharvest.tiles.block import Block, bit_of, blocks_of, place_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
 DAY = date(2021, 2, 13)
@@ -60,11 +60,33 @@ def image_of(body: bytes) -> Image:
     return Image(sha1(body).hexdigest(), "png", len(body))
 
 
-def found(outcome: Outcome | str, tile: Tile = A, body: bytes = b"first", etag: str = '"1"') -> TileResult:
+class Walked(TileResult, frozen=True):
+    """A result with what it means for the walk, by the names of `FoundBlock`."""
+
+    seen: Validator | None = None
+    skips: bool = False
+    doubts: bool = False
+    is_kept: bool = True
+
+
+def walked_blocks(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:
+    several = tuple(results)
+    for block, there in blocks_found(several):
+        for one in several:
+            if isinstance(one, Walked) and place_of(one.layer, one.tile) == block.place:
+                bit = bit_of(one.tile)
+                there.seen |= {} if one.seen is None else {bit: one.seen}
+                there.skips |= one.skips << bit
+                there.doubts |= one.doubts << bit
+                there.is_kept &= one.is_kept
+        yield block, there
+
+
+def found(outcome: Outcome | str, tile: Tile = A, body: bytes = b"first", etag: str = '"1"') -> Walked:
     """A result as a spider would give it; body and ETag are used only where the outcome has them."""
     outcome = Outcome(outcome)
     has_image = outcome in WITH_IMAGE
-    return TileResult(
+    return Walked(
         LAYER,
         tile,
         outcome,
@@ -101,7 +123,7 @@ def record(harvest: HarvestRecord, results: Iterable[TileResult], cost: Cost = N
     """Records the results, of which no tile has two, block by block in one transaction."""
 
     def write(connection: Connection) -> None:
-        for number, (block, found) in enumerate(blocks_found(results)):
+        for number, (block, found) in enumerate(walked_blocks(results)):
             harvest.record_block(connection, block, found, NO_COST if number else cost)
 
     harvest.history.write(write)
@@ -133,11 +155,11 @@ THIRD = date(2021, 2, 20)
 
 def seen(outcome: str, tile: Tile, last_modified: str | None = OLD, etag: str | None = '"1"') -> TileResult:
     kept = tile.zoom > UPPER.zoom
-    return replace(found(outcome, tile), step=Step(seen=Validator(etag, last_modified)), is_kept=kept)
+    return replace(found(outcome, tile), seen=Validator(etag, last_modified), is_kept=kept)
 
 
 def skipping(tile: Tile) -> TileResult:
-    return replace(found("ign", tile), step=Step(skips=True), is_kept=tile.zoom > UPPER.zoom)
+    return replace(found("ign", tile), skips=True, is_kept=tile.zoom > UPPER.zoom)
 
 
 def mark(harvest: HarvestRecord, tile: Tile) -> tuple[str | None, str | None, bool] | None:

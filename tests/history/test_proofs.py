@@ -30,7 +30,7 @@ from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.history.trust import last_full, proofs
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.results import Step, TileResult
+from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex, StoredIndex
 from tileharvest.walk.proof import Proof
@@ -42,7 +42,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     history: History, first: HarvestRecord
 ) -> None:
     again = replace(found("add", Tile(0, 3, 3)), validator=Validator('"1"', OLD))
-    assert again.step == Step()
+    assert again.seen is None
     record(first, [again])
     ended(first)
     assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 4, 0, 0, 3600.0)
@@ -50,8 +50,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
 
 def changed_late(tile: Tile, last_modified: str) -> TileResult:
     """A tile that had changed, and was asked again after a kill, when what lies below was asked already."""
-    late = replace(found("upd", tile, b"other"), validator=Validator('"2"', last_modified))
-    return replace(late, step=Step(doubts=True))
+    return replace(found("upd", tile, b"other"), validator=Validator('"2"', last_modified), doubts=True)
 
 
 def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second: HarvestRecord) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 from msgspec import structs
 
-from tests.history.making import LAYER, began, found, look_up, record
+from tests.history.making import LAYER, Walked, began, found, look_up, record
 from tests.walk.test_proof import dated
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord
@@ -20,7 +20,6 @@ from tileharvest.history.trust import proofs
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import Step, TileResult
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof, prove
 
@@ -125,7 +124,7 @@ class Model:
     last_full: int = 0
     """No harvest of this world says how it walks: each that finishes counts as one that has asked for all."""
 
-    def record(self, result: TileResult) -> None:
+    def record(self, result: Walked) -> None:
         tile = result.tile
         if tile.zoom in KEPT or result.outcome is Outcome.FAILED:
             self.outcomes[tile] = result.outcome
@@ -133,16 +132,16 @@ class Model:
         if result.outcome is Outcome.ADDED:
             self.present.add(tile)
             self.versioned.add(tile)
-        if result.step.seen == ABSENT or result.outcome is Outcome.GONE:
+        if result.seen == ABSENT or result.outcome is Outcome.GONE:
             if tile in self.rows:
                 self.rows[tile] = Row(ABSENT, self.harvest)
-        elif result.step.seen is not None:
-            self.rows[tile] = Row(result.step.seen, self.harvest)
-        if result.step.skips and tile in self.marks:
+        elif result.seen is not None:
+            self.rows[tile] = Row(result.seen, self.harvest)
+        if result.skips and tile in self.marks:
             self.tops.add(tile)
-        elif result.step.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
+        elif result.seen is not None or result.outcome in (Outcome.FAILED, Outcome.GONE):
             self.tops.discard(tile)
-        if (result.outcome is Outcome.FAILED or result.step.doubts) and tile in self.rows:
+        if (result.outcome is Outcome.FAILED or result.doubts) and tile in self.rows:
             self.rows[tile].whole = False
 
     def doubt(self, tile: Tile) -> None:
@@ -259,7 +258,7 @@ class RandomWalks:
             self.model.end(is_complete=is_complete)
             self.harvest = self._begin()
 
-    def _result(self, tile: Tile) -> TileResult:
+    def _result(self, tile: Tile) -> Walked:
         random = self.random
         is_kept, is_there = tile.zoom in KEPT, tile in self.model.present
         if is_kept and not is_there:
@@ -269,11 +268,11 @@ class RandomWalks:
         outcome = Outcome(random.choice(words))
         result = structs.replace(found(outcome, tile), is_kept=is_kept)
         if outcome in (Outcome.NOTHING, Outcome.GONE):
-            return structs.replace(result, step=Step(ABSENT))
+            return structs.replace(result, seen=ABSENT)
         if outcome is Outcome.IGNORED and random.random() < 0.5:
             drawn = random.random()
-            return structs.replace(result, step=Step(skips=drawn < 0.5, doubts=drawn > 0.8))
+            return structs.replace(result, skips=drawn < 0.5, doubts=drawn > 0.8)
         if outcome is Outcome.FAILED:
             return result
         seen = Validator(random.choice(['"1"', None]), random.choice([*DATES, None]))
-        return structs.replace(result, step=Step(seen))
+        return structs.replace(result, seen=seen)

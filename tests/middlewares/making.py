@@ -1,7 +1,7 @@
 """Harvests and loops for tests of what runs around them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from PIL import Image as Pillow
 
-from tests.history.making import put_empty_history
+from tests.history.making import Walked, put_empty_history, walked_blocks
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
@@ -63,9 +63,9 @@ def image_of(body: bytes) -> Image:
     return Image(sha1(body).hexdigest(), "png", len(body))
 
 
-def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult:
+def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> Walked:
     body = drawn(str(tile)) if body is None else body
-    return TileResult(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
+    return Walked(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
 
 
 def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvest:
@@ -91,10 +91,17 @@ async def opened(
         await harvest.close()
 
 
+async def keep(harvest: Harvest, results: Sequence[TileResult]) -> None:
+    """Keeps the results with what they mean for the walk."""
+    for block, there in walked_blocks(results):
+        images = set(there.images.values())
+        await harvest.keep(block, there, {one.image: one.body for one in results if one.image in images})
+
+
 async def remember(folder: Path, *results: TileResult, day: date = DAY) -> None:
     """A whole harvest of that day with these results."""
     async with opened(folder, day) as harvest:
-        await harvest.keep_results(list(results))
+        await keep(harvest, results)
         await harvest.finish()
 
 

@@ -1,6 +1,7 @@
 """What follows from one answer: what is remembered, skipped and doubted. And what an audit asks."""
 
 from collections import Counter
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked, Step
+from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.walk import Audit, Mark, Walk, drawn, same_states
@@ -24,6 +25,12 @@ AS_IT_WAS, ANOTHER = Validator('"a"', NOON), Validator('"b"', NOON)
 TRUSTED, DOUBTED = (('"a"', NOON), True), (('"a"', NOON), False)
 """Marks, each with whether it is trusted."""
 AUDITED = Asked(late=True, audited=True)
+
+
+class Step(NamedTuple):
+    seen: Validator | None = None
+    skips: bool = False
+    doubts: bool = False
 
 
 def step(

@@ -394,9 +394,5 @@ def blocks_found(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBl
                 images={bit: one.image for bit, one in its.items() if one.image is not None},
                 validators={bit: one.validator for bit, one in its.items() if one.validator is not None},
                 reasons={bit: one.reason for bit, one in its.items() if one.reason is not None},
-                seen={bit: one.step.seen for bit, one in its.items() if one.step.seen is not None},
-                skips=mask_of(bit for bit, one in its.items() if one.step.skips),
-                doubts=mask_of(bit for bit, one in its.items() if one.step.doubts),
-                is_kept=all(one.is_kept for one in its.values()),
             ),
         )

@@ -1,4 +1,4 @@
-"""How a tile is asked for, what a harvest found of it, and what that means for the walk."""
+"""How a tile is asked for, and what a harvest found of it."""
 
 from __future__ import annotations
 
@@ -41,19 +41,6 @@ LATE: Final = Asked(late=True)
 IN_FULL: Final = Asked(in_full=True)
 
 
-class Step(msgspec.Struct, frozen=True):
-    """What a tile's answer means for the walk; `Walk.steps` decides it. At most one of the three is set."""
-
-    seen: Validator | None = None
-    """The validator that is to be remembered of the tile. It is empty for a tile that is not there. None if
-    nothing new is to be remembered."""
-    skips: bool = False
-    """Whether the tiles below are not asked, because this one is unchanged and trusted."""
-    doubts: bool = False
-    """Whether the tile is not to be trusted any more: its remembered validator is of another state, and the
-    new one came too late to be remembered."""
-
-
 class TileResult(msgspec.Struct, frozen=True):
     """The outcome of one tile with all that recording it needs. Recording the same result twice changes
     nothing."""
@@ -69,6 +56,3 @@ class TileResult(msgspec.Struct, frozen=True):
     """The validator of the answer to GET; given with an image and for `nMod`."""
     reason: str | None = None
     """For a `fail` the reason, in a line for a person, such as `500 Internal Server Error (5 attempts)`."""
-    step: Step = Step()
-    is_kept: bool = True
-    """Whether the map keeps the tile's zoom. A tile of another zoom is only asked whether it exists."""

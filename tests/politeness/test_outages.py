@@ -1,83 +1,134 @@
+"""Hosts that fail or refuse: when they are doubted and probed, slowed down, and given up."""
+
+import asyncio
 from datetime import datetime, timedelta, timezone
+from itertools import count, pairwise
+from typing import Any, cast
 
 import pytest
 
+from tileharvest.history.costs import CostMeter
 from tileharvest.politeness.outages import MOST_REFUSALS, HostHealth, OutageLimits, no_answer_in_words
-from tileharvest.politeness.waits import Wait
+from tileharvest.politeness.waits import Hold, HoldReason, Wait
+from tileharvest.spiders.outages import Outages
+from tileharvest.tiles.verdict import Answer
 
 LIMITS = OutageLimits(failures=3, pause=1.0, longest_pause=8.0, patience=30.0)
+HOST, URL = "map.example.net", "http://map.example.net/a.png"
 
 
-def doubted(limits: OutageLimits = LIMITS, *, is_refusal: bool = False) -> HostHealth:
-    health = HostHealth(limits)
-    failures_to_doubt(health, is_refusal=is_refusal)
-    return health
-
-
-def failures_to_doubt(health: HostHealth, now: float = 100.0, *, is_refusal: bool = False) -> int:
+def failures_to_doubt(health: HostHealth) -> int:
     """The failures in a row after which the host is doubted."""
-    number = 1
-    while not health.failed(now, is_refusal=is_refusal):
-        number += 1
-    return number
+    return next(number for number in count(1) if health.failed())
 
 
-def test_a_host_is_doubted_after_failures_in_a_row_and_a_late_answer_dispels_no_doubt() -> None:
+class Crawl:
+    """A crawl of a host that has answered well, and fails from then on, for requests and for probes."""
+
+    def __init__(self, limits: OutageLimits = LIMITS) -> None:
+        self.waits: list[Wait] = []
+        self.cost_meter = CostMeter()
+        self.ending: Exception | None = None
+        self.throttle = self
+        self.is_down = False
+        self.held: Hold | None = None
+        self.may_probe = True
+        """Whether this worker may make the next probe."""
+        self.status = 503
+        self.probes: list[float] = []
+        """When probes were made."""
+        self.outages = Outages(cast("Any", self), limits, self.probe, [])
+
+    async def claim_probe(self, host: str, seconds: float) -> bool:
+        return self.may_probe
+
+    def slow_down(self, spacing: float) -> None:
+        pass
+
+    async def probe(self, url: str) -> Answer:
+        self.probes.append(now())
+        return Answer(self.status)
+
+    def end(self, error: Exception) -> None:
+        self.ending = error
+
+    def doubt(self) -> int:
+        """Lets requests fail until the host is doubted. Returns their number."""
+        self.outages.judged(HOST, URL, Answer(200), 1)
+        failed = Answer(self.status)
+        return next(one for one in count(1) if self.outages.judged(HOST, URL, failed, 1) is None)
+
+    async def probed(self, seconds: float = 1_000.0) -> list[float]:
+        """The pauses before the probes of the next seconds."""
+        began = now()
+        await asyncio.sleep(seconds)
+        return [later - earlier for earlier, later in pairwise([began, *self.probes])]
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def test_a_host_is_doubted_after_failures_in_a_row() -> None:
     health = HostHealth(LIMITS)
     for _ in range(3):
-        health.failed(1.0)
-        health.failed(1.0)
+        assert not health.failed()
+        assert not health.failed()
         health.answered()
-    assert not health.is_doubted
     assert failures_to_doubt(health) == 3
-    assert not health.failed(1.0)
-    health.answered()
-    assert (health.is_doubted, health.is_down) == (True, False)
 
 
 @pytest.mark.parametrize(
-    ("is_refusal", "pauses"), [(False, [1, 2, 4, 8, 8, 7]), (True, [0, 1, 2, 4, 8, 8, 7])]
+    ("status", "pauses", "said"),
+    [
+        (503, [1, 2, 4, 8, 8, 7], "has not answered for 30 s"),
+        (403, [0, 1, 2, 4, 8, 8, 7], "still refuses requests"),
+    ],
 )
-def test_pauses_double_and_a_last_probe_ends_the_patience(is_refusal: bool, pauses: list[float]) -> None:
-    health, now, found = doubted(is_refusal=is_refusal), 100.0, []
-    given_up = False
-    while not given_up:
-        found.append(health.next_pause(now))
-        now += found[-1]
-        given_up = health.probe_failed(now)
-        assert health.is_down
-    assert found == pauses
+async def test_pauses_double_and_a_last_probe_ends_the_patience(
+    status: int, pauses: list[float], said: str
+) -> None:
+    crawl = Crawl()
+    crawl.status = status
+    assert crawl.doubt() == 3
+    assert crawl.is_down
+    assert await crawl.probed() == pytest.approx(pauses)
+    assert said in str(crawl.ending)
 
 
-def test_no_patience_is_one_probe_and_time_in_which_nobody_was_to_ask_takes_none() -> None:
-    impatient = doubted(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
-    assert impatient.next_pause(100.0) == 1
-    assert impatient.probe_failed(101.0)
-    health = doubted()
-    health.next_pause(100.0)
-    health.postponed(1000.0)
-    assert health.next_pause(1100.0) == 2
-    assert not health.probe_failed(1102.0)
+async def test_no_patience_is_one_probe() -> None:
+    crawl = Crawl(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
+    crawl.doubt()
+    assert await crawl.probed() == [1]
 
 
-def test_a_host_that_was_down_or_that_others_probe_is_as_any_other_when_it_answers() -> None:
-    health = doubted()
-    for was_down in (True, False):
-        if was_down:
-            health.probe_failed(101.0)
-        health.is_doubted_by_others = not was_down
-        health.probe_answered()
-        assert (health.is_doubted, health.is_down) == (False, False)
-        assert failures_to_doubt(health, 200.0) == 3
-        assert health.next_pause(200.0) == 1
+async def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
+    crawl = Crawl()
+    crawl.doubt()
+    crawl.held = Hold(HoldReason.PAUSED)
+    assert await crawl.probed(100.0) == []
+    crawl.held, began = Hold(HoldReason.DOWN), now()
+    await crawl.probed()
+    assert LIMITS.patience - LIMITS.longest_pause <= crawl.probes[-1] - began
+    assert "has not answered" in str(crawl.ending)
 
 
-def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_each_time() -> None:
-    health, needed = HostHealth(LIMITS), []
-    for _ in range(3):
-        needed.append(failures_to_doubt(health))
-        health.probe_answered()
-    assert needed == [3, 6, 12]
+@pytest.mark.parametrize(
+    ("may_probe", "fails_for", "needed"), [(True, 0, [3, 6, 12]), (True, 1.5, [3] * 3), (False, 1.5, [3] * 3)]
+)
+async def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_each_time(
+    may_probe: bool, fails_for: float, needed: list[int]
+) -> None:
+    """Another worker that makes the first probe may have found it down."""
+    crawl, found = Crawl(), []
+    for _ in needed:
+        crawl.may_probe, crawl.status = may_probe, 503
+        found.append(crawl.doubt())
+        await asyncio.sleep(fails_for)
+        crawl.may_probe, crawl.status = True, 404
+        await asyncio.sleep(10)
+        assert not crawl.is_down
+    assert found == needed
 
 
 @pytest.mark.parametrize(
@@ -109,7 +160,7 @@ def test_a_host_that_refuses_a_tenth_is_asked_slower(refusals: int, requests: in
     health = HostHealth(LIMITS)
     for _ in range(refusals):
         health.answered(well=True)
-        assert not health.failed(100.0, is_refusal=True)
+        assert not health.failed(is_refusal=True)
     assert health.refuses_many(requests) is is_many
     health.slow_down(requests, 1.0)
     assert not health.refuses_many(requests)
@@ -124,8 +175,8 @@ def test_a_tile_with_a_403_is_asked_once_more_or_as_one_with_a_429_at_a_host_tha
     limiting.slow_down(50, 1.0)
     assert may_limit(limiting) == [True, True, True]
     # A probe has shown that the tiles are refused, and not whoever asks for them.
-    harmless = doubted()
-    harmless.probe_answered()
+    harmless = HostHealth(LIMITS)
+    harmless.dispelled(was_down=False)
     assert may_limit(harmless) == [False, False, False]
 
 

@@ -4,7 +4,10 @@ slowly, and given up. Pure."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SLOWER: Final = 2.0
 """How many times longer the time between two requests becomes after each refusal."""
@@ -31,7 +34,7 @@ class OutageLimits:
     """The failures in a row, of any requests, after which a host is doubted."""
     pause: float
     longest_pause: float
-    """Seconds before the first probe, and at most. Each further pause is twice as long."""
+    """Seconds before the first probe, and at most."""
     patience: float
     """Seconds after which a host that does not answer is given up."""
 
@@ -39,21 +42,30 @@ class OutageLimits:
         if self.failures < 1 or not 0 < self.pause <= self.longest_pause or not self.patience >= 0:
             raise ValueError(f"{self} cannot be")
 
+    def pauses(self, *, is_refusal: bool) -> Iterator[float]:
+        """Yields the seconds before each probe of a host, twice as many each time. After refusals the first
+        probe comes at once."""
+        if is_refusal:
+            yield 0.0
+        pause = self.pause
+        while True:
+            yield pause
+            pause = min(2 * pause, self.longest_pause)
+
 
 class HostHealth:
-    """Whether one host is up, as far as its answers show.
+    """Whether one host is up, and whether it limits us, as far as its answers show.
 
-    A host is up at first. After some failures in a row it is doubted: from then on it is probed, and not
-    asked for anything else. It is down when a probe gets no answer either. If the first probe is answered,
-    not the host has failed but the requests: then the next doubt needs twice as many failures.
+    After some failures in a row a host is doubted: from then on it is probed, and not asked for anything
+    else. If the first probe is answered, not the host has failed but the requests: then the next doubt needs
+    twice as many failures.
 
     A refusal counts as a failure if the host has answered something well before. Many in a row may be a rate
-    limit. The first probe then comes at once, and asks for what was answered well: if that is refused, too,
-    it is a limit. After each limit the host is asked more slowly. So it is if it refuses a tenth of its
-    requests, and either says by 429 that this is a limit or was found to limit us before.
+    limit. The first probe then asks for what was answered well: if that is refused, too, it is a limit. After
+    each limit the host is asked more slowly. So it is if it refuses a tenth of its requests, and either says
+    by 429 that this is a limit or was found to limit us before.
 
-    Times are seconds on one clock of the caller. `requests` are those since the crawl began, and `seconds`
-    its seconds of work.
+    `requests` are those since the crawl began, and `seconds` its seconds of work.
     """
 
     def __init__(self, limits: OutageLimits) -> None:
@@ -62,25 +74,16 @@ class HostHealth:
         self._failures = self._rests = self._refused = 0
         """Failures in a row, rests after refusals without a good answer in between, and requests that were
         refused since the pace last changed."""
-        self._since = self._pause = 0.0
         self._paced = (0, 0.0)
         """The requests and seconds when the pace last changed."""
         self.spacing = 0.0
         """The least seconds between two requests. It is 0 until the host refuses more."""
-        self.is_doubted = self.is_refusing = False
-        """Whether the host is doubted or down, and whether that is because it refuses requests."""
-        self.is_down = self.is_doubted_by_others = False
-        """Whether a probe has failed, and whether another worker makes the probe."""
 
-    def failed(self, now: float, *, is_refusal: bool = False) -> bool:
-        """Notes that a request got no usable answer. Returns whether this makes the host doubted."""
+    def failed(self, *, is_refusal: bool = False) -> bool:
+        """Notes that a request got no usable answer. Returns whether the host is to be doubted."""
         self._failures += 1
         self._refused += is_refusal
-        if self.is_doubted or self._failures < self._failures_to_doubt:
-            return False
-        self.is_doubted, self.is_refusing, self._since = True, is_refusal, now
-        self._pause = 0.0 if is_refusal else self._limits.pause
-        return True
+        return self._failures >= self._failures_to_doubt
 
     def answered(self, *, well: bool = False) -> None:
         """Notes that a request got any answer, or a good one (`well`). This does not end a doubt, because the
@@ -88,6 +91,12 @@ class HostHealth:
         self._failures = 0
         if well:
             self._rests = 0
+
+    def dispelled(self, *, was_down: bool) -> None:
+        """Ends the doubt: a probe was answered. The host `was_down` unless that was the first probe."""
+        self._failures = 0
+        if not was_down:
+            self._failures_to_doubt *= 2
 
     def refuses_many(self, requests: int) -> bool:
         """Returns whether the host refuses too many of the requests at its present pace."""
@@ -108,26 +117,3 @@ class HostHealth:
         self.spacing = SLOWER * max(self.spacing, took / max(1, made))
         self._rests += 1
         return self._rests <= MOST_REFUSALS
-
-    def next_pause(self, now: float) -> float:
-        """Returns the seconds until the next probe, twice as many each time. The last probe is made when
-        patience ends."""
-        pause, left = self._pause, self._since + self._limits.patience - now
-        self._pause = min(2 * pause or self._limits.pause, self._limits.longest_pause)
-        return min(pause, left) if left > 0 else pause
-
-    def postponed(self, seconds: float) -> None:
-        """Extends the patience by the seconds for which the host was not asked for other reasons."""
-        self._since += seconds
-
-    def probe_failed(self, now: float) -> bool:
-        """Notes that a probe got no usable answer. Returns whether the host is to be given up."""
-        self.is_down = True
-        return now - self._since >= self._limits.patience
-
-    def probe_answered(self) -> None:
-        """Notes that a probe was answered: the host is up."""
-        if not (self.is_down or self.is_doubted_by_others):
-            self._failures_to_doubt *= 2
-        self.is_doubted = self.is_down = self.is_refusing = self.is_doubted_by_others = False
-        self._failures = 0

@@ -71,8 +71,8 @@ class Outages:
         if isinstance(answer, Answer) and answer.status in REFUSED:
             return self._refused(host, url, answer, attempt)
         if self.is_in_doubt(answer):
-            health = self._note_failure(host, url, is_refusal=False)
-            return None if health.is_doubted else answer
+            self._note_failure(host, url, is_refusal=False)
+            return None if host in self._probing else answer
         if isinstance(answer, Answer) and host in self._hosts:
             self._hosts[host].answered(well=False)
         return answer
@@ -112,9 +112,10 @@ class Outages:
         others: the next answers may show a limit."""
         if answer.retry_after is not None or host not in self._good:
             return answer
-        health = self._note_failure(host, url, is_refusal=True)
-        if health.is_doubted:
+        self._note_failure(host, url, is_refusal=True)
+        if host in self._probing:
             return None
+        health = self._health(host)
         is_limit = answer.status == TOO_MANY or health.spacing > 0
         if is_limit and health.refuses_many(self._crawl.cost_meter.requests):
             if not health.spacing:
@@ -127,66 +128,72 @@ class Outages:
             self.slow_down(host)
         return replace(answer, retry_after="0") if health.may_limit(attempt) else answer
 
-    def _note_failure(self, host: str, url: str, *, is_refusal: bool) -> HostHealth:
+    def _note_failure(self, host: str, url: str, *, is_refusal: bool) -> None:
         """Notes a failure. If it makes the host doubted, nothing starts until a probe of it is answered."""
-        health = self._health(host)
-        if health.failed(_now(), is_refusal=is_refusal):
-            probing = self._probe_on(host, self._good.get(host, url), health)
+        if self._health(host).failed(is_refusal=is_refusal) and host not in self._probing:
+            probing = self._probe_on(host, self._good.get(host, url), is_refusal=is_refusal)
             self._probing[host] = asyncio.ensure_future(probing)
             self._throttle.is_down = True
-        return health
 
-    async def _probe_on(self, host: str, url: str, health: HostHealth) -> None:
-        """Probes a host until it answers, or patience ends."""
+    async def _probe_on(self, host: str, url: str, *, is_refusal: bool) -> None:
+        """Probes a host until it answers. Ends the crawl when patience ends."""
         try:
-            while not await self._probed(host, url, health):
-                pass
+            await self._probe_until_up(host, url, is_refusal=is_refusal)
         except Exception as error:  # noqa: BLE001 - or nothing would be asked for ever
             self._crawl.end(as_error(error))
         finally:
             del self._probing[host]
             self._throttle.is_down = bool(self._probing)
 
-    async def _probed(self, host: str, url: str, health: HostHealth) -> bool:
-        """Waits until the next probe is due, and makes it. Returns whether it was answered. Raises SiteError
-        when patience has ended."""
-        pause = health.next_pause(_now())
-        with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
-            await asyncio.sleep(pause)
-        held = self._throttle.held
-        if held is not None and held.reason is not HoldReason.DOWN:
-            # Another reason holds, such as a pause or a rest: then nobody asks for anything.
-            health.postponed(pause)
-            return False
-        if not await self._throttle.claim_probe(host, _SHORTER * max(pause, self._limits.pause)):
-            health.is_doubted_by_others = True
-            return False
+    async def _probe_until_up(self, host: str, url: str, *, is_refusal: bool) -> None:
+        """Makes one probe after the other, until one is answered. The last one is made when patience ends.
+        Raises SiteError then."""
+        limits, throttle, is_down, was_claimed = self._limits, self._throttle, False, True
+        ends = _now() + limits.patience
+        for longest in limits.pauses(is_refusal=is_refusal):
+            left = ends - _now()
+            pause = min(longest, left) if left > 0 else longest
+            with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
+                await asyncio.sleep(pause)
+            held = throttle.held
+            if held is not None and held.reason is not HoldReason.DOWN:
+                # Another reason holds, such as a pause or a rest: then nobody asks for anything.
+                ends += pause
+                continue
+            if not await throttle.claim_probe(host, _SHORTER * max(pause, limits.pause)):
+                # Another worker makes the probe.
+                was_claimed = False
+                continue
+            failure = await self._failure(url, is_refusal=is_refusal)
+            if failure is None:
+                break
+            if not is_down:
+                self._say_down(host, failure, is_refusal=is_refusal)
+            is_down = True
+            if _now() >= ends and is_refusal:
+                raise _still_refused(host)
+            if _now() >= ends:
+                raise SiteError(
+                    f"{host} has not answered for {limits.patience:g} s ({failure}): everything that was"
+                    " found is kept; run it again to continue"
+                )
+        if is_down and is_refusal:
+            self.slow_down(host)
+        if is_down:
+            _logger.info("%s answers again: it is asked on", host)
+        self._health(host).dispelled(was_down=is_down or not was_claimed)
+
+    async def _failure(self, url: str, *, is_refusal: bool) -> str | None:
+        """Probes a host. Returns in words why it is not up, or None if it is."""
         answer = await self._probe(url)
         if isinstance(answer, Exception):
-            failure = no_answer_in_words(answer)
-        elif _is_failure(answer) or (health.is_refusing and answer.status in REFUSED):
-            failure = answer.phrase
-        else:
-            if health.is_down:
-                if health.is_refusing:
-                    self.slow_down(host)
-                _logger.info("%s answers again: it is asked on", host)
-            health.probe_answered()
-            return True
-        if not health.is_down:
-            self._say_down(host, failure, is_refusing=health.is_refusing)
-        if health.probe_failed(_now()):
-            if health.is_refusing:
-                raise _still_refused(host)
-            raise SiteError(
-                f"{host} has not answered for {self._limits.patience:g} s ({failure}): everything that was"
-                " found is kept; run it again to continue"
-            )
-        return False
+            return no_answer_in_words(answer)
+        is_down = _is_failure(answer) or (is_refusal and answer.status in REFUSED)
+        return answer.phrase if is_down else None
 
-    def _say_down(self, host: str, failure: str, *, is_refusing: bool) -> None:
+    def _say_down(self, host: str, failure: str, *, is_refusal: bool) -> None:
         what = f"does not answer ({failure})"
-        if is_refusing:
+        if is_refusal:
             what = (
                 f"answers {failure} to what it has answered before, which looks like a limit (it is asked"
                 " more slowly after that; write requests_per_second for the map in maps.toml)"

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,7 @@ class Server:
 
     answers: dict[str, Fetched]
     asked: list[str] = field(default_factory=list)
+    robots: Robots = field(default_factory=Robots)
 
     async def fetch(self, method: str, url: str) -> Fetched:
         self.asked.append(url)
@@ -44,21 +46,21 @@ class Server:
         if spacing:
             self.asked.append(f"at most every {spacing:g} s")
 
-    def probed(self, description: MapDescription = MAP, *, obeys: bool = True) -> tuple[Site, Robots]:
-        return asyncio.run(
-            probe_politely(probe, description, self.fetch, slow_down=self.slow_down, obeys=obeys)
-        )
+    def probed(self, description: MapDescription = MAP, *, obeys: bool = True) -> Site:
+        manners: Any = {"slow_down": self.slow_down, "obeys": obeys}
+        return asyncio.run(probe_politely(probe, description, self.fetch, self.robots, **manners))
 
 
 def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
     server = Server({CONFIG: configuration(f"{TILES}/")})
-    site, robots = server.probed()
+    site = server.probed()
     assert server.asked == [ROBOTS, CONFIG, f"{TILES}/robots.txt"]
     assert [layer.name for layer in site.layers] == ["day"]
-    assert not robots.rules
+    assert not server.robots.rules
     for status in (410, 403, 401):
         server = Server({CONFIG: configuration(), ROBOTS: Fetched(status, b"User-agent: *\nDisallow: /")})
-        assert not server.probed()[1].rules
+        server.probed()
+        assert not server.robots.rules
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
@@ -82,7 +84,7 @@ def test_a_forbidden_map_is_not_asked_for(path: str, named: str) -> None:
     assert int(raised.value.exit_status) == 5
     # Whoever has the permission asks for no robots.txt.
     server.asked.clear()
-    assert not server.probed(obeys=False)[1].rules
+    server.probed(obeys=False)
     assert server.asked == [CONFIG]
 
 
@@ -117,7 +119,7 @@ def test_a_site_that_wants_to_be_asked_less_than_once_a_minute_is_refused(line: 
     assert server.asked == [ROBOTS]
     # Where a person has agreed it is harvested so slowly.
     agreed = MapDescription(name="mine", url=MAP.url, delay=24 * 3600)
-    assert [layer.name for layer in server.probed(agreed)[0].layers] == ["day"]
+    assert [layer.name for layer in server.probed(agreed).layers] == ["day"]
 
 
 @pytest.mark.parametrize(

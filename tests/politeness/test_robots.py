@@ -23,10 +23,6 @@ _FOR_ALL: Final = b"User-agent: *\n"
 _COMMENT: Final = b"# " + b"a" * 500 * 1024 + b"\n"
 
 
-def robots(*lines: str) -> Robots:
-    return Robots.of(SITE, "\n".join(lines).encode())
-
-
 @pytest.mark.parametrize(
     ("content", "allowed", "forbidden"),
     [
@@ -46,7 +42,8 @@ def robots(*lines: str) -> Robots:
     ],
 )
 def test_what_is_allowed(content: bytes, allowed: list[str], forbidden: list[str]) -> None:
-    rules = Robots.of(SITE, content)
+    rules = Robots()
+    rules.read(SITE, 200, content)
     assert [path for path in (*allowed, *forbidden) if rules.allows(SITE + path)] == allowed
     # Nothing is looked up where nothing is forbidden.
     assert bool(rules.rules) is bool(forbidden)
@@ -68,16 +65,15 @@ def test_what_is_allowed(content: bytes, allowed: list[str], forbidden: list[str
     ],
 )
 def test_the_longer_of_both_gaps_is_kept(lines: Sequence[str], gap: Delay) -> None:
-    assert robots("User-agent: *", "Allow: /", *lines).gap == gap
+    assert Robots().read(SITE, 200, "\n".join(["User-agent: *", "Allow: /", *lines]).encode()) == gap
 
 
-def test_each_site_has_its_own_rules_and_the_longest_gap_holds() -> None:
-    tiles = "http://tiles.example.net:8080"
-    first = robots("User-agent: *", "Disallow: /a/", "Crawl-delay: 1")
-    both = first.beside(Robots.of(tiles, b"User-agent: *\nDisallow: /b/\nCrawl-delay: 2"))
+def test_each_site_has_its_own_rules() -> None:
+    tiles, robots = "http://tiles.example.net:8080", Robots()
+    robots.read(SITE, 200, b"User-agent: *\nDisallow: /a/")
+    robots.read(tiles, 200, b"User-agent: *\nDisallow: /b/")
     paths = [f"{site}/{path}/0.png" for site in (SITE, tiles, "https://map.example.net") for path in "ab"]
-    assert [both.allows(path) for path in paths] == [False, True, True, False, True, True]
-    assert both.gap == Delay.of(2)
+    assert [robots.allows(path) for path in paths] == [False, True, True, False, True, True]
     assert origin_of("https://map.example.net:8443/a/b.png?c=1") == "https://map.example.net:8443"
 
 

@@ -17,7 +17,6 @@ from tileharvest.history.blocks import KnownBlock
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.map_throttle import MapThrottle
-from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.rules import Rules
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.waits import HoldReason
@@ -220,7 +219,7 @@ async def test_a_tile_without_an_answer_has_its_failure_and_one_that_is_forbidde
         tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
         site.answers[site.path(tiles[1])] = b""
         forbidden = f"User-agent: *\nDisallow: {site.path(tiles[2])}\n"
-        site.crawl.robots = Robots.of(site.url, forbidden.encode())
+        site.crawl.robots.read(site.url, 200, forbidden.encode())
         answers = (await site.ask(0b111)).answers
         assert isinstance(answers[0], Answer)
         assert isinstance(answers[1], DownloadFailedError)

@@ -9,13 +9,15 @@ from urllib.parse import urlsplit
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.rates import NO_DELAY
 from tileharvest.maps.template import is_template
-from tileharvest.politeness.robots import NAME, Robots, origin_of, too_slow
+from tileharvest.politeness.robots import NAME, origin_of, too_slow
 from tileharvest.renderers.site import ForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.description import MapDescription
+    from tileharvest.maps.rates import Delay
+    from tileharvest.politeness.robots import Robots
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
@@ -44,12 +46,13 @@ async def probe_politely(
     probe: Probe,
     description: MapDescription,
     fetch: Fetch,
+    robots: Robots,
     *,
     slow_down: Callable[[float], None],
     obeys: bool = True,
-) -> tuple[Site, Robots]:
-    """Returns the probed site, and the rules of all its hosts. The robots.txt of a host is asked for once,
-    and before anything else. Unless the probe `obeys`, no robots.txt is asked for.
+) -> Site:
+    """Returns the probed site, and adds the rules of all its hosts to `robots`. The robots.txt of a host is
+    asked for once, and before anything else. Unless the probe `obeys`, no robots.txt is asked for.
 
     `fetch` keeps the pace of the map and its host. `slow_down` makes it keep at least these seconds between
     two requests, as robots.txt asks for.
@@ -60,15 +63,15 @@ async def probe_politely(
     allowed.
     """
     _check_rules(description.host)
-    found: dict[str, Robots] = {}
+    read: set[str] = set()
 
     async def allows(url: str) -> bool:
         origin = origin_of(url)
-        if origin not in found:
-            found[origin] = Robots()
-            found[origin] = await _robots_of(origin, fetch, description)
-            slow_down(found[origin].gap.most)
-        return found[origin].allows(url)
+        if origin not in read:
+            read.add(origin)
+            gap = await _read(robots, origin, fetch, description)
+            slow_down(gap.most)
+        return robots.allows(url)
 
     async def fetch_allowed(method: str, url: str) -> Fetched:
         if not await allows(url):
@@ -86,10 +89,7 @@ async def probe_politely(
     if forbidden:
         more = f" and {len(forbidden) - 1} more" if forbidden[1:] else ""
         raise _forbidden(folders[forbidden[0]], f"layer '{forbidden[0]}'{more}", description.name, site)
-    robots = Robots()
-    for rules in found.values():
-        robots = robots.beside(rules)
-    return site, robots
+    return site
 
 
 def rule_against(host: str) -> str | None:
@@ -113,20 +113,20 @@ def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> Forb
     )
 
 
-async def _robots_of(origin: str, fetch: Fetch, description: MapDescription) -> Robots:
-    """Returns the rules of a site. Raises SiteError if they cannot be read, and for a site that wants to be
-    asked more slowly than a person has agreed to."""
+async def _read(robots: Robots, origin: str, fetch: Fetch, description: MapDescription) -> Delay:
+    """Adds the rules of a site. Returns the gap that it asks for. Raises SiteError if they cannot be read,
+    and for a site that wants to be asked more slowly than a person has agreed to."""
     url = f"{origin}/robots.txt"
     answer = await fetch("GET", url)
-    rules = Robots.answered(origin, answer.status, answer.body)
-    if rules is None:
+    gap = robots.read(origin, answer.status, answer.body)
+    if gap is None:
         raise SiteError(
             f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
             " asked for; try again later"
         )
-    if (slow := too_slow(rules.gap, description.gap or NO_DELAY)) is not None:
+    if (slow := too_slow(gap, description.gap or NO_DELAY)) is not None:
         raise SiteError(
-            f"{url} {slow}, and nothing else was asked for: write delay = {rules.gap.most:.0f} for map"
+            f"{url} {slow}, and nothing else was asked for: write delay = {gap.most:.0f} for map"
             f" '{description.name}' in maps.toml to harvest it so slowly, or ask its owner for less"
         )
-    return rules
+    return gap

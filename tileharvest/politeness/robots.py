@@ -6,17 +6,13 @@ The rules are those of RFC 9309. As in Scrapy, protego decides which of them app
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from protego import Protego
 
-from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from tileharvest.maps.rates import LONGEST, Delay
 
 NAME: Final = "TileHarvest"
 """The name by which a robots.txt means us."""
@@ -32,38 +28,29 @@ _FORBIDS: Final = re.compile(r"\s*di\w*[\s:]+[^\s:#]", re.IGNORECASE)
 """Matches a line that forbids something to somebody, with the misspellings that protego accepts."""
 
 
-@dataclass(frozen=True, slots=True)
 class Robots:
-    """The rules of any number of sites for us. A site of which nothing is known allows everything."""
+    """What the robots.txt of any sites say to us. A site of which none was read allows everything."""
 
-    gap: Delay = NO_DELAY
-    """The longest gap between two requests that any of the sites asks for, by Crawl-delay or Request-rate."""
-    rules: Mapping[str, Protego] = field(default_factory=dict)
-    """The rules by origin, only of sites that forbid something."""
+    def __init__(self) -> None:
+        self.rules: dict[str, Protego] = {}
+        """The rules by origin, only of sites that forbid something."""
 
-    @classmethod
-    def answered(cls, origin: str, status: int, body: bytes) -> Robots | None:
-        """Returns the rules of a site by its answer for robots.txt, as `of` does. If it has none, everything
-        is allowed.
+    def read(self, origin: str, status: int, body: bytes) -> Delay | None:
+        """Takes the answer of a site, such as `https://map.example.net:8443`, for its robots.txt. If it has
+        none, or something else there, such as an HTML page, everything is allowed.
 
-        Returns None for a failure of the server, 429 included: then nobody knows what is allowed (RFC 9309,
-        section 2.3.1)."""
+        Returns the gap between two requests that the site asks for, by Crawl-delay or Request-rate. Returns
+        None for a failure of the server, 429 included: then nobody knows what is allowed (RFC 9309, section
+        2.3.1).
+        """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
             return None
-        return cls.of(origin, body if status == HTTPStatus.OK else b"")
-
-    @classmethod
-    def of(cls, origin: str, content: bytes) -> Robots:
-        """Returns the rules in the robots.txt of a site, such as `https://map.example.net:8443`. An answer
-        that is something else, such as an HTML page, allows everything."""
-        text = content[:_MOST].decode("utf-8-sig", errors="ignore")
+        content = body[:_MOST] if status == HTTPStatus.OK else b""
+        text = content.decode("utf-8-sig", errors="ignore")
         rules = Protego.parse(text)
-        forbids = any(_FORBIDS.match(line) for line in text.splitlines())
-        return cls(_gap(rules), {origin: rules} if forbids else {})
-
-    def beside(self, other: Robots) -> Robots:
-        """Returns the rules of both. They must be of different sites."""
-        return Robots(self.gap.at_least(other.gap), {**self.rules, **other.rules})
+        if any(_FORBIDS.match(line) for line in text.splitlines()):
+            self.rules[origin] = rules
+        return _gap(rules)
 
     def allows(self, url: str) -> bool:
         """Returns whether we may ask for the address. This takes 10 us if its site forbids something."""

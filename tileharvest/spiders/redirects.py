@@ -12,7 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.maps.rates import NO_DELAY
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.robots import FORBIDDEN, Robots, origin_of, too_slow
+from tileharvest.politeness.robots import FORBIDDEN, origin_of, too_slow
 from tileharvest.politeness.waits import HeldError
 
 if TYPE_CHECKING:
@@ -120,16 +120,15 @@ class Redirects:
             raise found
         if isinstance(found, Exception):
             raise AskLater(f"{refused} cannot be read ({no_answer_in_words(found)})") from found
-        robots = Robots.answered(origin, found.status, found.body)
-        if robots is None:
+        gap = crawl.robots.read(origin, found.status, found.body)
+        if gap is None:
             raise AskLater(f"{refused} answers {found.status}")
         assert crawl.harvest is not None
-        slow = too_slow(robots.gap, crawl.harvest.description.gap or NO_DELAY)
+        slow = too_slow(gap, crawl.harvest.description.gap or NO_DELAY)
         if slow is not None:
             return f"its robots.txt {slow}"
-        crawl.robots = crawl.robots.beside(robots)
         if crawl.throttle is not None:
-            crawl.throttle.slow_down(robots.gap.most)
+            crawl.throttle.slow_down(gap.most)
         return None
 
 

@@ -90,13 +90,13 @@ class SiteProbeSpider(Spider):
         """A sentence for each tile without a usable answer. Nothing is known of what lies below it."""
 
     async def start(self) -> AsyncIterator[Request]:
-        description, rules = self.description, self.rules
-        throttle = CrawlThrottle(crawl_of(self.crawler), rules, description, is_kept=False)
+        description, rules, crawl = self.description, self.rules, crawl_of(self.crawler)
+        throttle = CrawlThrottle(crawl, rules, description, is_kept=False)
         try:
             await throttle.open(Budget())
-            fetch = fetch_with(self.crawler)
-            self.site, _ = await probe_politely(
-                probe, description, fetch, slow_down=throttle.map.slow_down, obeys=rules.robots
+            fetch, slow_down = fetch_with(self.crawler), throttle.map.slow_down
+            self.site = await probe_politely(
+                probe, description, fetch, crawl.robots, slow_down=slow_down, obeys=rules.robots
             )
             if self.samples:
                 self.plan = await self.sample(self.site)

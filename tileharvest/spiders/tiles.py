@@ -359,8 +359,9 @@ class TileSpider(Spider):
             relied_on = known if is_relied_on else {}
             return await probe_as_before(self.probe, self.with_indexes, description, fetch, relied_on, read)
 
-        site, self.crawl.robots = await probe_politely(
-            probe, description, fetch, slow_down=self.throttle.map.slow_down, obeys=rules.robots
+        slow_down, robots = self.throttle.map.slow_down, self.crawl.robots
+        site = await probe_politely(
+            probe, description, fetch, robots, slow_down=slow_down, obeys=rules.robots
         )
         kept = {url: file for url, file in read.items() if file.is_worth_keeping}
         self._site_files = None if kept == known else kept

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.fuzz import fuzzed
-from tileharvest.spiders.transfer import Reply, _last_head
+from tileharvest.spiders.transfer import Reply
 
 NAMES: Final = [b"ETag", b"Last-Modified", b"Content-Length", b"Location", b"Retry-After", b"X", b"", b" "]
 LINES = st.one_of(
@@ -28,7 +28,7 @@ LINES = st.one_of(
 @given(st.lists(LINES, max_size=12), st.booleans())
 @example([b"HTTP/1.1 200 OK\r\n", b"Content-Length: " + b"9" * 5_000 + b"\r\n"], True)
 def test_any_head_makes_an_answer(lines: list[bytes], by_head: bool) -> None:
-    reply = Reply(200, _last_head(bytearray(b"".join(lines))), b"")
+    reply = Reply(200, b"".join(lines), b"")
     answer = reply.answer(by_head=by_head)
     assert answer.length is None or answer.length >= 0
     for text in (answer.validator.etag, answer.validator.last_modified, answer.location):

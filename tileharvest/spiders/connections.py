@@ -27,6 +27,10 @@ _EVENTS: Final = {
 }
 """By libcurl's number for what a socket is watched for: Linux' number for it."""
 
+_READY: Final = {select.EPOLLIN: pycurl.CSELECT_IN, select.EPOLLOUT: pycurl.CSELECT_OUT}
+"""By what Linux says of a socket: libcurl's number for it."""
+_READS_AND_WRITES: Final = pycurl.CSELECT_IN | pycurl.CSELECT_OUT
+
 _ALL: Final[dict[asyncio.AbstractEventLoop, Connections]] = {}
 """The open connections, by event loop."""
 
@@ -162,16 +166,14 @@ class Connections:
 
     def _act(self) -> None:
         for socket, events in self._sockets.poll(0):
-            if socket not in self._watched:
+            if socket in self._watched:
+                # An error of the socket or its end is for libcurl to find, whatever it waits for.
+                self._multi.socket_action(socket, _READY.get(events, _READS_AND_WRITES))
+            else:
                 # The site has closed a connection that makes no request.
                 self._known.pop(socket, None)
                 with suppress(OSError):
                     self._sockets.unregister(socket)
-                continue
-            # An error of the socket or its end is for libcurl to find, whatever it waits for.
-            reads = pycurl.CSELECT_IN if events & ~select.EPOLLOUT else 0
-            writes = pycurl.CSELECT_OUT if events & ~select.EPOLLIN else 0
-            self._multi.socket_action(socket, reads | writes)
         self._end_complete()
 
     def _end_complete(self) -> None:

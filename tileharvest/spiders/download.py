@@ -59,7 +59,8 @@ if TYPE_CHECKING:
     from tileharvest.politeness.map_throttle import MapThrottle
     from tileharvest.tiles.layers import Layer
 
-_PLAIN: Final = frozenset({OK, *GONE_STATUSES})
+_PLAIN: Final = frozenset({OK, HTTPStatus.NOT_MODIFIED, *GONE_STATUSES})
+"""The statuses that say whether a tile is there, and nothing of its host that is not known."""
 
 LONGEST: Final = 5.0
 """Seconds from the first tile of a block to its last one. What is left then goes back into the queue, so that
@@ -214,9 +215,9 @@ class TileDownloadHandler:
                 self._cut(held)
         while self._starting is None and (block := self._next_block()) is not None:
             number = throttle.take(block.host, 1 if block.asks_alone else len(block.waiting))
-            for _ in range(number):
-                self._start_tile(block)
-            if number == 0:
+            if number:
+                self._start_some(block, number)
+            else:
                 if not throttle.is_full(block.host):
                     self._starting = asyncio.ensure_future(self._start_in_turn())
                     self._starting.add_done_callback(self._has_started)
@@ -235,7 +236,7 @@ class TileDownloadHandler:
                 throttle.left(host)
             else:
                 throttle.count_request()
-                self._start_tile(block)
+                self._start_some(block, 1)
             if not throttle.is_paced(host):
                 return
 
@@ -263,46 +264,62 @@ class TileDownloadHandler:
             self._crawl.end(as_error(error))
         self._start_soon()
 
-    def _start_tile(self, block: _BlockDownload) -> None:
-        """Starts the next tile of a block, which has a place and is counted."""
-        bit = block.waiting.popleft()
-        if not block.waiting:
-            self._blocks.remove(block)
+    def _start_some(self, block: _BlockDownload, number: int) -> None:
+        """Starts the next tiles of a block, which have places and are counted."""
         if block.timer is None:
             block.timer = self._loop.call_later(LONGEST, self._cut, block)
-        block.under_way += 1
-        request, heads, terms, method = block.request, block.heads, block.terms, block.request.method
+        block.under_way += number
+        request, heads, asked = block.request, block.heads, block.request.method
         if heads.is_refused:
-            block.gets |= 1 << bit
-        if not block.gets >> bit & 1:
-            if not heads.is_tried and request.expected >> bit & 1:
+            block.gets |= mask_of(block.waiting)
+        for _ in range(number):
+            bit = block.waiting.popleft()
+            method, terms = asked, block.terms
+            if block.gets >> bit & 1:
+                if asked == "HEAD":
+                    # It asks whether the tile has changed. Any other GET is made because it has.
+                    method = "GET"
+                    conditions = conditional_headers(request.known.versions.get(bit))
+                    if conditions:
+                        terms = terms.with_headers(conditions)
+            elif not heads.is_tried and request.expected >> bit & 1:
                 heads.is_tried = heads.is_open = True
                 block.trial = bit
-        elif method == "HEAD":
-            # A GET in place of a HEAD asks whether the tile has changed. Any other is made because it has.
-            method = "GET"
-            conditions = conditional_headers(request.known.versions.get(bit))
-            if conditions:
-                terms = terms.with_headers(conditions)
-        self._send(method, block.urls[bit], terms, partial(self._replied, block, bit))
+            self._send(method, block.urls[bit], terms, partial(self._replied, block, bit))
+        if not block.waiting:
+            self._blocks.remove(block)
 
     def _replied(self, block: _BlockDownload, bit: int, transfer: Transfer, reply: Reply | Exception) -> None:
+        """Keeps what came for a tile, and ends its block if that was the last one."""
         block.requests += 1
         block.seconds += self._loop.time() - transfer.since
+        block.under_way -= 1
         self._left[block.host] += 1
-        self._start_soon()
-        answer: Answer | Exception
-        if isinstance(reply, Exception):
-            answer = reply
+        self._start = self._start or self._loop.call_soon(self._start_tiles)
+        if isinstance(reply, Reply) and reply.body:
+            block.size += len(reply.body)
+            self._throttle.count_bytes(len(reply.body))
+        # Most answers say whether the tile is there, and nothing new of its host.
+        if (
+            isinstance(reply, Reply)
+            and reply.status in _PLAIN
+            and block.host in self._outages.well
+            and (not block.checked >> bit & 1 if block.gets >> bit & 1 else block.heads.is_certain)
+        ):
+            block.replies[bit] = reply
+        elif isinstance(reply, Exception):
+            self._understand(block, bit, reply)
         else:
-            if reply.body:
-                self._throttle.count_bytes(len(reply.body))
             answer = reply.answer(by_head=transfer.method == "HEAD")
             if answer.location is not None and self._is_redirect(answer):
+                block.under_way += 1
                 self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
                 return
-        block.under_way -= 1
-        self._answered(block, bit, answer)
+            self._understand(block, bit, answer)
+        if block.size >= MOST_BYTES:
+            self._cut(block)
+        if not (block.waiting or block.under_way):
+            block.end_if_complete()
 
     def _is_redirect(self, answer: Answer) -> bool:
         """Returns whether an answer sends us elsewhere. The renderer may understand it as an answer about the
@@ -328,36 +345,26 @@ class TileDownloadHandler:
         except Exception as error:  # noqa: BLE001 - whatever a transfer raises means: no answer
             found = error
         block.under_way -= 1
-        self._answered(block, bit, found)
-        self._start_soon()
-
-    def _answered(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
-        """Notes what a tile was answered, and ends its block if that was the last one."""
-        host, heads = block.host, block.heads
-        counts: Answer | Exception | None = answer
-        # Most answers say whether the tile is there, and nothing new of its host.
-        is_plain = (
-            isinstance(answer, Answer)
-            and answer.status in _PLAIN
-            and host in self._outages.well
-            and (not block.checked >> bit & 1 if block.gets >> bit & 1 else heads.is_certain)
-        )
-        if not is_plain:
-            if self._is_doubted(block, bit, answer):
-                block.end_if_complete()
-                return
-            counts = self._outages.judged(host, block.url, answer, block.attempt)
-        if counts is None:
-            self._leave_in_doubt(host)
-        else:
-            block.answers[bit] = counts
-            if isinstance(counts, Answer):
-                block.size += len(counts.body)
-                if counts.retry_after is not None:
-                    self._rest_as_asked(host, counts.status, counts.retry_after)
+        if isinstance(found, Answer):
+            block.size += len(found.body)
+        self._understand(block, bit, found)
         if block.size >= MOST_BYTES:
             self._cut(block)
         block.end_if_complete()
+        self._start_soon()
+
+    def _understand(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
+        """Notes what an answer says of a tile, and what it says of its host."""
+        host = block.host
+        if self._is_doubted(block, bit, answer):
+            return
+        counts = self._outages.judged(host, block.url, answer, block.attempt)
+        if counts is None:
+            self._leave_in_doubt(host)
+            return
+        block.answers[bit] = counts
+        if isinstance(counts, Answer) and counts.retry_after is not None:
+            self._rest_as_asked(host, counts.status, counts.retry_after)
 
     def _is_doubted(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> bool:
         """Returns whether a tile is asked once more, by GET, because its host may refuse HEAD. It is left if
@@ -536,7 +543,7 @@ class _BlockDownload:
     ) -> None:
         self.request, self.heads, self.terms, self.done = request, heads, terms, done
         self.host, self.attempt = layer.host, request.attempt
-        self.urls = {bit: layer.addresses.url_of(tile) for bit, tile in request.block.tiles()}
+        self.urls = layer.addresses.urls_of(request.block)
         """The addresses of the tiles, by bit."""
         self.url = next(iter(self.urls.values()))
         """The address of one of its tiles."""
@@ -545,7 +552,10 @@ class _BlockDownload:
         self.timer: asyncio.TimerHandle | None = None
         """Cuts the block short. None before its first tile has started."""
         self.under_way = 0
+        self.replies: dict[int, Reply] = {}
+        """By bit: the answers that say whether the tile is there. They are read all at once in the end."""
         self.answers: dict[int, Answer | Exception] = {}
+        """By bit: all other answers."""
         self.requests, self.seconds = 0, 0.0
         """The tiles that were asked, and how long their answers took together."""
         self.size = 0
@@ -570,12 +580,14 @@ class _BlockDownload:
             self.done.set_result(None)
 
     def response(self) -> BlockResponse:
-        request = self.request
+        request, gets, answers = self.request, self.gets, self.answers
+        for bit, reply in self.replies.items():
+            answers[bit] = reply.answer(by_head=not gets >> bit & 1)
         body = b""
         if self.size:
-            body = b"".join(one.body for one in self.answers.values() if isinstance(one, Answer))
-        gets = self.gets & mask_of(self.answers)
-        return BlockResponse(request.url, request=request, body=body, answers=self.answers, gets=gets)
+            body = b"".join(one.body for one in answers.values() if isinstance(one, Answer))
+        gets &= mask_of(answers)
+        return BlockResponse(request.url, request=request, body=body, answers=answers, gets=gets)
 
 
 def _urgency(block: _BlockDownload) -> int:

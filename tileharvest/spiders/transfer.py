@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 import pycurl
 from scrapy.exceptions import (
     CannotResolveHostError,
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
 _HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _READ: Final = re.compile(
-    r"\n(etag|last-modified|content-length|retry-after|location):[ \t]*([^\n]*)", re.IGNORECASE | re.ASCII
+    r"\n(etag|last-modified|content-length|retry-after|location):[ \t]*((?:[^\n]*[^ \t\r\n])?)",
+    re.IGNORECASE | re.ASCII,
 )
-"""The headers on which a verdict rests, and those by which a redirect and a rest are understood."""
+"""The headers on which a verdict rests, and those by which a redirect and a rest are understood. A value has
+no spaces round it."""
 
 _FAILURES: Final[Mapping[int, type[Exception]]] = {
     pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
@@ -98,16 +101,16 @@ class Terms(NamedTuple):
 _NO_TERMS: Final = Terms([], 0.0, 0, 0.0, 0)
 
 
-class Reply(NamedTuple):
+class Reply(msgspec.Struct, frozen=True, gc=False):
     """What a site has answered."""
 
     status: int
-    head: bytes
-    """The lines of the answer's headers, with a line feed before the first."""
+    heads: bytes
+    """The lines of all heads that came: of a proxy and of interim answers first, of the answer last."""
     body: bytes
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        return [(name, value.strip()) for name, value in _HEADER.findall(self.head)]
+        return [(name, value.strip()) for name, value in _HEADER.findall(_last_head(self.heads))]
 
     @property
     def location(self) -> str | None:
@@ -116,16 +119,19 @@ class Reply(NamedTuple):
 
     def answer(self, *, by_head: bool) -> Answer:
         """Returns the parts on which a verdict rests. Of a header that came twice, the last one counts."""
-        lines = _READ.findall(self.head.decode("latin-1"))
-        found = {name.lower(): value.rstrip(" \t\r") for name, value in lines}
-        length = found.get("content-length")
+        head = self.heads
+        if head.find(b"\n\r\n") + 3 != len(head) or b"\n\n" in head:
+            head = _last_head(head)
+        # What lies between two headers, the name and the value of the next one, and so on.
+        parts = _READ.split(head.decode("latin-1"))
+        found = dict(zip(map(str.lower, parts[1::3]), parts[2::3], strict=True)).get
         return Answer(
             self.status,
-            Validator(found.get("etag"), found.get("last-modified")),
-            length_of(length) if by_head else len(self.body),
+            Validator(found("etag"), found("last-modified")),
+            length_of(found("content-length")) if by_head else len(self.body),
             self.body,
-            found.get("location"),
-            found.get("retry-after"),
+            found("location"),
+            found("retry-after"),
         )
 
 
@@ -141,7 +147,7 @@ class Transfer:
         self.since = 0.0
         """When the request began, in seconds on the clock of the event loop."""
         self.head = bytearray()
-        """The lines of all heads that came: of a proxy and of interim answers first, of the answer last."""
+        """What comes, as `Reply.heads` has it."""
         self.body = bytearray()
         """The bytes themselves: a site may send each in a piece of its own."""
         self.url = ""
@@ -191,7 +197,7 @@ class Transfer:
         """Hears from the connections that the request is through, and passes on what came."""
         if error is None:
             status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-            outcome: Reply | Exception = Reply(status, _last_head(self.head), bytes(self.body))
+            outcome: Reply | Exception = Reply(status, bytes(self.head), bytes(self.body))
         else:
             outcome = self._failure(error)
         # A handle and what it has received refer to each other, and Python's collector of such cycles looks
@@ -309,12 +315,12 @@ def _too_slow(words: str, terms: Terms) -> str:
     return f"no whole answer within {terms.timeout:g} s"
 
 
-def _last_head(heads: bytearray) -> bytes:
+def _last_head(heads: bytes) -> bytes:
     """Returns the headers of the last of these heads. Trailers, which follow the parts of a body, are no
     headers."""
     start = max(heads.rfind(b"\n\nHTTP/"), heads.rfind(b"\n\r\nHTTP/") + 1) + 2
     blank = _BLANK_LINE.search(heads, start)
-    return bytes(heads[heads.find(b"\n", start) : blank.start() if blank else len(heads)])
+    return heads[heads.find(b"\n", start) : blank.start() if blank else len(heads)]
 
 
 @cache

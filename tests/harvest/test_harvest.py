@@ -158,7 +158,7 @@ async def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path:
             # No result of its own says so.
             with pytest.raises(MovedError):
                 await other.unasked()
-        assert await harvest.abandon("moved") == {}
+        assert await harvest.finish("moved") == {}
     assert query(tmp_path, "SELECT count(*) FROM versions WHERE sha1 IS NULL") == [(0,)]
     assert ends(tmp_path) == ["finished", "moved"]
 

@@ -3,7 +3,7 @@
 The spider probes the site and begins the harvest (`open`). Blocks are looked up before they are asked
 (`look_up`). What was found in a block is kept, the bytes first and then the rows (`keep`). Then the tiles
 that the walk did not reach, and some of those that it skipped, are asked for (`unasked`, `audit`). At last
-the harvest ends (`finish`, `abandon`), or stops for now (`stop`).
+the harvest ends (`finish`), or stops for now (`stop`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
-from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
+from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
 from tileharvest.tiles.images import size_of
-from tileharvest.tiles.outcomes import THERE, Outcome
+from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import judge_get, unless_blank
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.ends import SAMPLE, Missing
@@ -66,7 +66,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 
-_NOT_THERE: Final = (Outcome.NOTHING, Outcome.GONE, Outcome.FAILED, Outcome.SKIPPED)
 _UNASKED_AT_ONCE: Final = 1000
 """The most tiles that one look for tiles which the walk did not reach returns. It bounds the memory, and is
 far above the number of a usual day."""
@@ -151,13 +150,9 @@ class Harvest:
         ):
             raise self.already_harvested()
 
-    async def is_any_unfinished(self) -> bool:
-        """Returns whether the map has an unfinished harvest, of whatever segment. Raises HistoryError."""
-        return await self.progress() is not None
-
     async def progress(self) -> HarvestSummary | None:
-        """Returns how far the map's unfinished harvest is, by all processes, or None if there is none. Reads
-        all tiles of the map. Raises HistoryError."""
+        """Returns how far the map's unfinished harvest is, of whatever segment and by all processes, or None
+        if there is none. Reads all tiles of the map. Raises HistoryError."""
         return await self._looked_up(lambda history: progress_of(history, self.description.name), None)
 
     def already_harvested(self) -> AlreadyHarvestedError:
@@ -459,20 +454,20 @@ class Harvest:
         """Counts what was found in a block, also in the bounds of its layer. Raises BudgetError if the layer
         seems to have no end."""
         for outcome, mask in found.outcomes.items():
-            if not found.is_kept and outcome is not Outcome.FAILED:
-                continue
-            self.tally[outcome] += mask.bit_count()
-            if outcome in _NOT_THERE:
-                continue
-            guard = self.guards[block.layer]
-            why, sha1 = guard.add(mask.bit_count()), None
-            for bit in bits_of(mask & mask_of(found.images)):
-                if why is not None:
-                    break
-                sha1 = found.images[bit].sha1
-                why = guard.add_image(block.tile(bit), sha1)
+            if found.is_kept or outcome is Outcome.FAILED:
+                self.tally[outcome] += mask.bit_count()
+        there = tiles_with(THERE, found.outcomes) if found.is_kept else 0
+        if not there:
+            return
+        guard, sha1 = self.guards[block.layer], None
+        why = guard.add(there.bit_count())
+        for bit, image in found.images.items():
             if why is not None:
-                raise self._without_end(block.layer, why, sha1)
+                break
+            sha1 = image.sha1
+            why = guard.add_image(block.tile(bit), sha1)
+        if why is not None:
+            raise self._without_end(block.layer, why, sha1)
 
     def _without_end(self, layer: str, why: str, sha1: str | None = None) -> BudgetError:
         """Returns the error about a layer that seems to have no end. `sha1` is that of the image that was
@@ -521,13 +516,14 @@ class Harvest:
         self.ended_here = not finished
         return finished
 
-    async def finish(self) -> dict[Outcome, int]:
-        """Ends the harvest, because every tile has a result. Returns the exact counts."""
-        return await self._end(FINISHED, finalise_gone=True)
-
-    async def abandon(self, reason: str) -> dict[Outcome, int]:
-        """Ends the harvest because the map is not there. Vanished tiles are not recorded as gone."""
-        return await self._end(reason, finalise_gone=False)
+    async def finish(self, reason: str = FINISHED) -> dict[Outcome, int]:
+        """Ends the harvest, because every tile has a result, or for another reason: then the map is not
+        there, and vanished tiles are not recorded as gone. Returns the exact counts."""
+        await asyncio.to_thread(self._record.add_cost, self.cost_meter.take())
+        self.ended_here = await asyncio.to_thread(
+            self._record.finish, self._clock(), reason, finalise_gone=reason == FINISHED
+        )
+        return await self.counts()
 
     async def counts(self) -> dict[Outcome, int]:
         """Returns the exact counts so far, by all processes of the harvest."""
@@ -554,17 +550,6 @@ class Harvest:
                     await asyncio.to_thread(self.holdings.spend, self._today(), self.cost_meter.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)
-
-    async def _end(self, reason: str, *, finalise_gone: bool) -> dict[Outcome, int]:
-        await asyncio.to_thread(self._record.add_cost, self.cost_meter.take())
-        ended = self._clock()
-
-        def end() -> tuple[bool, dict[Outcome, int]]:
-            ended_here = self._record.finish(ended, reason, finalise_gone=finalise_gone)
-            return ended_here, self._record.counts()
-
-        self.ended_here, counts = await asyncio.to_thread(end)
-        return counts
 
     async def _moved(self, missing: Missing) -> MovedError:
         counts = await self.counts()

@@ -320,7 +320,7 @@ class TileSpider(Spider):
             scheduler = scheduler_of(self.crawler)
             # If no harvest is unfinished, only requests wait that a person has pushed or put back.
             waits = scheduler is not None and (await scheduler.counts()).left > 0
-            if not waits or await harvest.is_any_unfinished():
+            if not waits or await harvest.progress() is not None:
                 raise
             harvest.is_pushed = True
         await self._be_allowed()
@@ -422,7 +422,6 @@ class TileSpider(Spider):
         close the spider, or None if the crawl goes on. Raises MovedError, HistoryError and QueueError."""
         harvest, crawl, scheduler = self.harvest, self.crawl, scheduler_of(self.crawler)
         if await harvest.is_finished():
-            harvest.ended_here = False
             crawl.counts, crawl.is_finished = await harvest.counts(), True
             return "finished"
         if scheduler is not None:
@@ -488,7 +487,7 @@ class TileSpider(Spider):
         HistoryError."""
         harvest, crawl = self.harvest, self.crawl
         if isinstance(crawl.ending, MovedError):
-            crawl.counts = await harvest.abandon(crawl.ending.reason)
+            crawl.counts = await harvest.finish(crawl.ending.reason)
         elif crawl.is_finished:
             pass
         elif crawl.ending is None and await self._stayed_to_the_end():

@@ -133,7 +133,7 @@ async def test_a_spider_forgets_all_segments_but_its_own_and_the_one_before(sett
     await open_queue(queue, "20", crawler)
     assert set(await queue.segments()) == {"19", PUSHED, "20"}
     leases = (await queue.exchange((), (), 9, (), 0.0)).leases
-    assert [lease.segment for lease in leases] == [PUSHED, "19"]
+    assert [lease.body for lease in leases] == [PUSHED.encode(), b"19"]
 
 
 OWN = Worker(socket.gethostname(), "here", os.getpid(), "2026-11-20", 0.0)

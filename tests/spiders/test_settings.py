@@ -12,6 +12,8 @@ from tileharvest.spiders.tiles import SPIDERS
 
 USUAL_SPIDER = SPIDERS["overviewer"]
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
+DEPTH = "scrapy.spidermiddlewares.depth.DepthMiddleware"
+LENGTH = "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware"
 
 
 @pytest.fixture
@@ -33,6 +35,7 @@ def suited(settings: Settings, spider: type[Spider] = USUAL_SPIDER, **of_project
 def test_the_spiders_of_tiles_have_what_tiles_need(settings: Settings, spider: type[Spider]) -> None:
     found = suited(settings, spider)
     assert found["DOWNLOADER_MIDDLEWARES"][DIFF] == 540
+    assert found["SPIDER_MIDDLEWARES"][DEPTH] is None
     assert found["DOWNLOAD_HANDLERS"]["https"] == "tileharvest.spiders.download.TileDownloadHandler"
     assert "c" in found.getlist("DEDUP_IGNORE_QUERY")
     assert found["REQUEST_FINGERPRINTER_CLASS"] == "tileharvest.spiders.blocks.BlockFingerprinter"
@@ -57,20 +60,16 @@ def test_other_spiders_of_the_project_have_scrapys_own_ways(settings: Settings) 
 
 
 def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings: Settings) -> None:
-    found = suited(settings, DOWNLOADER_MIDDLEWARES={"a.project.Middleware": 5, DIFF: 545})
+    own = {
+        "DOWNLOADER_MIDDLEWARES": {"a.project.Middleware": 5, DIFF: 545},
+        "SPIDER_MIDDLEWARES": {LENGTH: 800},
+    }
+    found = suited(settings, **own, DEPTH_LIMIT=3)
     middlewares = found["DOWNLOADER_MIDDLEWARES"]
     assert (middlewares["a.project.Middleware"], middlewares[DIFF]) == (5, 545)
-
-
-def test_scrapys_middlewares_that_do_nothing_for_tiles_are_off_unless_the_project_has_a_use_for_them() -> (
-    None
-):
-    place = "scrapy.spidermiddlewares"
-    off = {f"{place}.start.StartSpiderMiddleware", f"{place}.metacopy.MetaCopyDetectionMiddleware"}
-    length, depth = f"{place}.urllength.UrlLengthMiddleware", f"{place}.depth.DepthMiddleware"
-    assert suited(Settings())["SPIDER_MIDDLEWARES"] == dict.fromkeys({*off, length, depth})
-    used = suited(Settings(), DEPTH_LIMIT=3, SPIDER_MIDDLEWARES={length: 800})
-    assert used["SPIDER_MIDDLEWARES"] == {**dict.fromkeys(off), length: 800}
+    # A setting of one that does nothing for tiles keeps it.
+    assert found["SPIDER_MIDDLEWARES"][LENGTH] == 800
+    assert DEPTH not in found["SPIDER_MIDDLEWARES"]
 
 
 def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that_is_handed_over() -> None:

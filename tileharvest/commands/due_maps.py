@@ -22,9 +22,9 @@ from tileharvest.maps.description import MapDescription
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
 from tileharvest.politeness.settings import rules_for
-from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.map_leases import LocalMapLeases
 from tileharvest.queue.settings import controls_for, lease_seconds, map_leases, workers_of_all
+from tileharvest.scheduler.crawl import cancel
 
 _LOOK: Final = 5.0
 """Seconds between two signs of life. A killed worker counts as gone after six times as long."""

@@ -76,7 +76,6 @@ class Lease(msgspec.Struct, frozen=True):
     attempt: int
     """How often the request has been handed out, this time included."""
     body: bytes
-    segment: str
     priority: int
     slot: str
 

@@ -16,7 +16,6 @@ from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
 from tileharvest.history.costs import CostMeter
 from tileharvest.politeness.robots import Robots
 from tileharvest.politeness.waits import WORTH_A_WORD, HoldReason, Wait
-from tileharvest.queue.cancellation import cancel
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -38,6 +37,9 @@ _ATTRIBUTE: Final = "tileharvest"
 
 _CUT_SHORT: Final = ("shutdown", "stopped")
 """Scrapy's reasons for the end of a spider that a person has ended, by a signal or by `tileharvest stop`."""
+
+_MOMENT: Final = 0.05
+"""Seconds between two cancellations."""
 
 
 class CrawlContext:
@@ -190,6 +192,14 @@ def crawl_of(crawler: Crawler) -> CrawlContext:
     crawl: CrawlContext = vars(crawler).setdefault(_ATTRIBUTE, None) or CrawlContext(crawler)
     vars(crawler)[_ATTRIBUTE] = crawl
     return crawl
+
+
+async def cancel(task: asyncio.Task[Any]) -> None:
+    """Cancels the task again and again, and returns when it has ended. A call that it awaits may lose a
+    cancellation: redis-py 8.1 takes one for a timeout while it reads from a new subscription."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_MOMENT)
 
 
 def as_error(error: BaseException) -> TileHarvestError:

@@ -25,8 +25,7 @@ from tileharvest.maps.settings import setting
 from tileharvest.politeness.robots import FORBIDDEN
 from tileharvest.politeness.settings import outage_limits
 from tileharvest.politeness.waits import HeldError, Wait
-from tileharvest.queue.cancellation import cancel
-from tileharvest.scheduler.crawl import as_error, crawl_of
+from tileharvest.scheduler.crawl import as_error, cancel, crawl_of
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse
 from tileharvest.spiders.connections import connections
 from tileharvest.spiders.outages import Outages

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from tileharvest.errors import SiteError
 from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.waits import HoldReason, noted
-from tileharvest.queue.cancellation import cancel
-from tileharvest.scheduler.crawl import as_error
+from tileharvest.scheduler.crawl import as_error, cancel
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.verdict import GONE_STATUSES, OK, PASSING, REFUSED, TOO_MANY, Answer
 

@@ -11,10 +11,9 @@ from tileharvest.errors import BudgetError, program
 from tileharvest.maps.budgets import OF_DAY
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
 from tileharvest.politeness.waits import HoldReason
-from tileharvest.queue.cancellation import cancel
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.settings import lease_seconds, shared_throttle
-from tileharvest.scheduler.crawl import as_error
+from tileharvest.scheduler.crawl import as_error, cancel
 from tileharvest.scheduler.scheduler import scheduler_of
 
 if TYPE_CHECKING:

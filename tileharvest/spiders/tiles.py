@@ -25,9 +25,8 @@ from tileharvest.politeness.probe import probe_politely
 from tileharvest.politeness.rules import budget_of_run
 from tileharvest.politeness.settings import rules_for
 from tileharvest.politeness.waits import noted
-from tileharvest.queue.cancellation import cancel
 from tileharvest.renderers.registry import RENDERERS, probe, renderer_named, with_indexes
-from tileharvest.scheduler.crawl import as_error, crawl_of
+from tileharvest.scheduler.crawl import as_error, cancel, crawl_of
 from tileharvest.scheduler.scheduler import scheduler_of
 from tileharvest.spiders.blocks import (
     ATTEMPT,

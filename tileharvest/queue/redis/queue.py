@@ -140,8 +140,8 @@ class RedisQueue:
         asked = {"number": number, "held": [lease.id for lease in held], "under_way": under_way}
         has_more, next_due, elsewhere, rows = await self._run("lease", now, json.dumps(asked))
         leases = [
-            Lease(int(one), int(attempt), body, segment.decode(), int(priority), slot.decode())
-            for one, attempt, body, segment, priority, slot in rows
+            Lease(int(one), int(attempt), body, int(priority), slot.decode())
+            for one, attempt, body, priority, slot in rows
         ]
         self._own.leased = len(held) + len(leases)
         return Exchanged(leases, duplicates, bool(has_more), float(next_due) if next_due else None, elsewhere)

@@ -89,7 +89,7 @@ _TAKE_BACK: Final = """
     WHERE state = 'leased'"""
 _LEASE: Final = """
     UPDATE requests SET state = 'leased', attempt = attempt + 1 WHERE id = ?
-    RETURNING id, attempt, body, segment, priority, slot"""
+    RETURNING id, attempt, body, priority, slot"""
 _ENDINGS: Final = {
     "finish": "DELETE FROM requests WHERE id = ? AND attempt = ? RETURNING segment",
     "release": "UPDATE requests SET state = 'waiting' WHERE id = ? AND attempt = ? AND state = 'leased'",
@@ -154,7 +154,6 @@ class SqliteQueue:
 
     async def open(self, segment: str, now: float) -> None:
         await self._in_thread(self._become_worker, segment, now)
-        self._segment = segment
 
     async def open_beside(self) -> None:
         await self._in_thread(self._connect)
@@ -185,13 +184,10 @@ class SqliteQueue:
         await self._run(self._forget, segment)
 
     async def note(self, key: str, value: str) -> None:
-        if value:
-            await self._run(self._rows, "INSERT OR REPLACE INTO notes VALUES (?, ?)", key, value)
-        else:
-            await self._run(self._rows, "DELETE FROM notes WHERE key = ?", key)
+        await self._run(self._rows, "INSERT OR REPLACE INTO notes VALUES (?, ?)", key, value)
 
     async def notes(self) -> Mapping[str, str]:
-        return dict(await self._run(self._rows, "SELECT key, value FROM notes"))
+        return dict(await self._run(self._rows, "SELECT key, value FROM notes WHERE value != ''"))
 
     async def workers(self) -> None:
         """One worker at a time uses this queue, and it says nothing of itself."""
@@ -300,7 +296,7 @@ class SqliteQueue:
 
     def _begin_work(self, segment: str, now: float) -> None:
         """Takes back all leases, and fills the filter with what the segment has seen. A million takes 4 s."""
-        most = self._max_attempts
+        self._segment, most = segment, self._max_attempts
         self._rows("UPDATE requests SET lost = lost + 1 WHERE state = 'leased'")
         self._rows(_GIVE_UP, WORKER_ENDED.format(attempts=2 * most), now, 2 * most)
         self._rows(_TAKE_BACK, most, LAST)

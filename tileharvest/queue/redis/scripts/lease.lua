@@ -1,6 +1,6 @@
 -- Leases requests to the worker. ARGV[4] is JSON: their number, the ids of the leases that the worker has, and how many
 -- it has under way by slot. The answer: whether more is due; when the next delayed request is due, or nothing; the
--- number of leases of other workers; and the leases: id, attempt, body, segment, priority and slot of each.
+-- number of leases of other workers; and the leases: id, attempt, body, priority and slot of each.
 
 local wanted = cjson.decode(ARGV[4])
 local own = P .. 'leases:' .. worker
@@ -13,7 +13,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', P .. 'delayed', '-inf', now, 'LI
 end
 
 local function hand_out(id)
-    leases[#leases + 1] = redis.call('HMGET', entry(id), 'attempt', 'body', 'segment', 'priority', 'slot')
+    leases[#leases + 1] = redis.call('HMGET', entry(id), 'attempt', 'body', 'priority', 'slot')
     table.insert(leases[#leases], 1, id)
 end
 

@@ -17,7 +17,6 @@ from tileharvest.tiles.grid import Tile
 
 FAR: Final = Tile(0, 2001, 1)
 DIFF: Final = ("diff", MAP, str(FIRST), str(THIRD))
-ARCHIVE: Final = ("archive", MAP, "--zooms", "0")
 
 
 @pytest.fixture(autouse=True)
@@ -83,10 +82,8 @@ def test_a_history_as_json_has_every_version_once(tileharvest: Tileharvest, worl
         (["mosaic", MAP, "map.png", "--max-bytes", "lots"], 2, "'lots' is not a size"),
         ([*DIFF, "map.png", "--max-pixels", "0"], 2, "--max-pixels: 0 cannot be: write 1 or more"),
         ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
-        (["film", MAP, "film.avi"], 2, "film.avi is not a name for a film"),
         (["publish", MAP, "out", "--days", "0"], 2, "--days: 0 cannot be: write 1 or more"),
         (["publish", MAP, "out", "--zooms", "5"], 2, "cannot be: write the zooms as -5..0"),
-        ([*ARCHIVE, "map.zip", "--area=90000,90000,90001,90001"], 2, "nothing was there in this area; "),
     ],
 )
 def test_what_is_wrong_is_one_line_and_makes_nothing(

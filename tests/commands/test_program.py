@@ -93,20 +93,6 @@ def test_what_cannot_be_is_one_line_before_anything_is_touched(
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [("[small\n", "is not valid TOML"), (None, "`tileharvest add NAME URL` writes one")],
-)
-def test_a_mistake_in_maps_toml_is_one_line_that_names_the_file(
-    tileharvest: Tileharvest, tmp_path: Path, text: str | None, said: str
-) -> None:
-    if text is not None:
-        (tmp_path / "maps.toml").write_text(text)
-    done = tileharvest("harvest", "small")
-    (line,) = done.stderr.splitlines()
-    assert (done.returncode, said in line, str(tmp_path / "maps.toml") in line) == (2, True, True)
-
-
 @pytest.mark.parametrize("word", COMMANDS)
 def test_help_has_two_examples_that_can_be_typed_and_scrapys_options_last(word: str) -> None:
     command = COMMANDS[word]()

@@ -122,12 +122,6 @@ def test_what_no_version_names_is_removed_once_it_is_older_than_a_day_and_no_map
         assert before.keys() - stage.project.stored().keys() == {f"{too_many.name[:2]}/{too_many.name}"}
 
 
-def test_only_all_maps_together_are_cleaned(stage: Stage) -> None:
-    done = stage.project.scrapy("check-store", "--clean", "small", check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "leave the name out; nothing was done" in done.stderr
-
-
 def test_a_damaged_history_is_told_and_nothing_is_cleaned(stage: Stage) -> None:
     file = stage.project.data / "history.sqlite"
     sound = file.read_bytes()

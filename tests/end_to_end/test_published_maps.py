@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from hashlib import sha1
-from io import BytesIO
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -38,6 +37,7 @@ from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import nginx
 from tests.servers.published import published
 from tests.servers.undertow import undertow
+from tests.viewer.building import picture
 
 MAPS: Final[tuple[PublishedMap, ...]] = (
     ANTWORLD_MAP,
@@ -260,17 +260,11 @@ def test_with_the_owners_permission_a_map_is_added_whose_configuration_is_forbid
 # -- plain tiles
 
 
-def coloured(shade: int) -> bytes:
-    buffer = BytesIO()
-    Pillow.new("L", (64, 64), shade).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
 def plain_site(folder: Path, paths: Iterable[str]) -> Path:
     """Plain tiles, each of another colour; and what a server may show where there is none."""
     for place, path in enumerate([*paths, "blank.png"], start=1):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(coloured(place))
+        (folder / path).write_bytes(picture((place, 0, 0, 255), 64))
     return folder
 
 
@@ -294,7 +288,7 @@ def test_a_region_of_a_canvas_is_kept_and_most_of_it_is_empty(project: Project, 
         size = ("--canvas", "2048x2048", "--around", link, "--size", "12x12")
         project.scrapy("add", "canvas", url, *size, "--contact", "me@example.net")
         first = project.harvest("canvas", DAY)["counts"]
-        (site / "1029/1029.png").write_bytes(coloured(77))
+        (site / "1029/1029.png").write_bytes(picture((77, 0, 0, 255), 64))
         second = project.harvest("canvas", NEXT_DAY)["counts"]
     assert (first["add"], first["404"]) == (2, 142)
     assert (second["upd"], second["ign"]) == (1, 1)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.end_to_end.project import contents
 from tests.export.conftest import Count, most_bytes_of_a_file, noise
 from tests.viewer.building import FIRST, MAP, SECOND, THIRD, World, square
 from tileharvest.errors import ConfigurationError, TileHarvestError
@@ -31,11 +32,6 @@ def publish(world: World, folder: Path, days: int | None = None, most: int | Non
         described = {"name": MAP, "url": None, "note": ""}
         with most_bytes_of_a_file(most):
             return published_folder.publish(layers, described, folder, world.store, Count())
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    there = (file for file in folder.rglob("*") if file.is_file())
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in there}
 
 
 def path_of(image: str) -> str:
@@ -62,7 +58,7 @@ def test_a_new_day_adds_what_is_new_before_the_index_and_removes_the_lists_that_
 ) -> None:
     out, synced = tmp_path / "out", list[set[str]]()
     publish(small, out)
-    before = files(out)
+    before = contents(out)
     small.harvest(THIRD, {Tile(0, 201, 1): noise(4), Tile(0, 5, 1): noise(2)})
 
     def sync(paths: list[str], descriptor: int) -> None:
@@ -72,9 +68,9 @@ def test_a_new_day_adds_what_is_new_before_the_index_and_removes_the_lists_that_
 
     monkeypatch.setattr(published_folder, "sync", sync)
     told = publish(small, out)
-    after = files(out)
+    after = contents(out)
     # Each image lies there once, with its bytes, and is on the disk before it has its name.
-    stored = {path_of(path.split("/")[1]): body for path, body in files(small.data / "tiles").items()}
+    stored = {path_of(path.split("/")[1]): body for path, body in contents(small.data / "tiles").items()}
     assert {path: after[path] for path in named(after, "images")} == stored
     assert synced == [(named(after, "lists") | named(after, "page")) - before.keys()]
     assert (told.images, told.new_images, told.missing) == (4, 1, 0)
@@ -94,31 +90,31 @@ def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tm
         (theirs / name).write_bytes(b'{"map": "nether"}')
         with pytest.raises(ConfigurationError, match=f"{words}.*; nothing was written"):
             publish(small, theirs)
-        assert files(theirs) == {name: b'{"map": "nether"}'}
+        assert contents(theirs) == {name: b'{"map": "nether"}'}
     mine = {"CNAME", "images/mine.png", "lists/ab/note.js", "page/own/x.js", "images/zz.txt"}
     publish(small, tmp_path / "out")
     for name in mine:
         (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "out" / name).write_bytes(b"mine")
     publish(small, tmp_path / "out", days=1)
-    assert {name for name, body in files(tmp_path / "out").items() if body == b"mine"} == mine
+    assert {name for name, body in contents(tmp_path / "out").items() if body == b"mine"} == mine
 
 
 def test_somebody_else_at_work_and_a_full_disk_leave_what_was_published_before(
     small: World, tmp_path: Path
 ) -> None:
     publish(small, tmp_path / "out")
-    before = files(tmp_path / "out")
+    before = contents(tmp_path / "out")
     small.harvest(THIRD, {Tile(0, 7, 7): noise(9) + b" " * 5000})
     with (tmp_path / "out" / MARK).open("ab") as mark:
         fcntl.flock(mark, fcntl.LOCK_EX)
         with pytest.raises(TileHarvestError, match=r"another .* publish is at work there; this one has"):
             publish(small, tmp_path / "out")
-    assert files(tmp_path / "out") == before
+    assert contents(tmp_path / "out") == before
     words = r"as it did: the disk is full: .* goes on from here"
     with pytest.raises(TileHarvestError, match=words):
         publish(small, tmp_path / "out", most=4000)
-    after = files(tmp_path / "out")
+    after = contents(tmp_path / "out")
     assert {name: after[name] for name in before} == before
     assert not [name for name in after if name.endswith(".unfinished")]
     assert publish(small, tmp_path / "out").images == 4
@@ -126,7 +122,7 @@ def test_somebody_else_at_work_and_a_full_disk_leave_what_was_published_before(
 
 def lists_of(folder: Path) -> list[Any]:
     """What the lists hand over."""
-    scripts = [body for name, body in files(folder).items() if name.startswith("lists/")]
+    scripts = [body for name, body in contents(folder).items() if name.startswith("lists/")]
     return [json.loads(gzip.decompress(b64decode(script.split(b'"')[3]))) for script in scripts]
 
 
@@ -180,7 +176,7 @@ def test_fewer_days_are_named_in_the_index_and_take_the_older_images_away(
     told = publish(small, tmp_path / "out", days=1)
     shown = {small.shown(tile, SECOND) for tile in (Tile(0, 1, 1), Tile(0, 3, 1))}
     expected = {path_of(str(one.image)) for one in shown if one is not None}
-    assert named(files(tmp_path / "out"), "images") == expected
+    assert named(contents(tmp_path / "out"), "images") == expected
     assert told.images == 2
     (index,) = (one for one in lists_of(tmp_path / "out") if "every" in one)
     assert (index["every"], index["days"]) == ([str(FIRST), str(SECOND)], [str(SECOND)])
@@ -190,12 +186,12 @@ def test_what_a_kill_or_a_power_cut_has_left_is_swept_up_or_written_anew(
     small: World, tmp_path: Path
 ) -> None:
     publish(small, tmp_path / "out")
-    whole = files(tmp_path / "out")
+    whole = contents(tmp_path / "out")
     for name in named(whole, "images") | named(whole, "lists") | named(whole, "page"):
         (tmp_path / "out" / name).write_bytes(b"")
     half = tmp_path / "out" / "images" / "ab" / f".{'ab' * 8}.png.unfinished"
     half.parent.mkdir(exist_ok=True)
     half.write_bytes(b"half")
     told = publish(small, tmp_path / "out")
-    assert files(tmp_path / "out") == whole
+    assert contents(tmp_path / "out") == whole
     assert (told.new_images, told.new_lists, told.removed) == (told.images, told.lists, 1)

@@ -17,6 +17,7 @@ import pytest
 from msgspec import structs
 from PIL import Image as Pillow
 
+from tests.history.making import image_of
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -26,7 +27,6 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
-    image_of,
     opened,
     remember,
     unopened,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import Walked
+from tests.history.making import Walked, image_of
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -23,7 +23,6 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
-    image_of,
     keep,
     opened,
     remember,

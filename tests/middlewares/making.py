@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from hashlib import sha1
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 from PIL import Image as Pillow
 
-from tests.history.making import Walked, put_empty_history, walked_blocks
+from tests.history.making import Walked, image_of, put_empty_history, walked_blocks
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
@@ -26,7 +25,7 @@ from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.tiles.results import TileResult
-from tileharvest.tiles.versions import Image, Validator
+from tileharvest.tiles.versions import Validator
 
 DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
 NOW = datetime(2024, 5, 2, 6, 30, tzinfo=UTC)
@@ -57,10 +56,6 @@ def drawn(name: str) -> bytes:
     buffer = BytesIO()
     Pillow.frombytes("RGB", (4, 4), Random(name).randbytes(48)).save(buffer, "PNG")
     return buffer.getvalue()
-
-
-def image_of(body: bytes) -> Image:
-    return Image(sha1(body).hexdigest(), "png", len(body))
 
 
 def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> Walked:

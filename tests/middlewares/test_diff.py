@@ -11,6 +11,7 @@ from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
+from tests.history.making import image_of
 from tests.middlewares.making import (
     DAY,
     ETAG,
@@ -20,7 +21,6 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
-    image_of,
     opened,
     remember,
     unopened,

@@ -1,14 +1,13 @@
 """The addresses of each renderer's tiles, as its own page writes them, and what its own server answers."""
 
-import io
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image as Pillow
 
 from tests.renderers.sites import PAGE
+from tests.viewer.building import picture
 from tileharvest.maps.template import Template
 from tileharvest.renderers import bluemap, dynmap, unmined
 from tileharvest.renderers.addresses import PathAddresses, QuadtreeAddresses, TemplateAddresses
@@ -126,13 +125,7 @@ def test_a_block_has_the_addresses_of_its_tiles_in_order_or_none(kind: Kind, blo
 # -- answers
 
 
-def image(colour: str) -> bytes:
-    written = io.BytesIO()
-    Pillow.new("RGBA", (128, 128), colour).save(written, "PNG")
-    return written.getvalue()
-
-
-BLANK, DRAWN = image("#00000000"), image("#ff000080")
+BLANK, DRAWN = picture((0, 0, 0, 0), 128), picture((255, 0, 0, 128), 128)
 MISSING, NOTHING = Answer(404), Validator()
 MODIFIED: Final = "Mon, 14 Oct 2013 19:50:28 GMT"
 THERE = Validator('"1747239314000"', MODIFIED)

@@ -1,12 +1,11 @@
 """The outcome table, row by row."""
 
-import hashlib
-import io
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from PIL import Image as Pillow
 
+from tests.history.making import image_of
+from tests.viewer.building import picture
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.verdict import (
     Answer,
@@ -19,21 +18,14 @@ from tileharvest.tiles.verdict import (
     pause_before,
     retry_after,
 )
-from tileharvest.tiles.versions import Image, Validator, Version
+from tileharvest.tiles.versions import Validator, Version
 
 TODAY, YESTERDAY = date(2026, 11, 20), date(2026, 11, 19)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 MODIFIED = "Fri, 20 Nov 2026 10:00:00 GMT"
 
-
-def png(colour: str) -> bytes:
-    buffer = io.BytesIO()
-    Pillow.new("RGB", (8, 8), colour).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-RED, BLUE = png("red"), png("blue")
-IMAGES = {body: Image(hashlib.sha1(body).hexdigest(), "png", len(body)) for body in (RED, BLUE)}
+RED, BLUE = picture(), picture((0, 0, 255, 255))
+IMAGES = {body: image_of(body) for body in (RED, BLUE)}
 KNOWN = Version(YESTERDAY, IMAGES[RED], Validator('"a"', MODIFIED))
 DATED = Version(YESTERDAY, IMAGES[RED], Validator(None, MODIFIED))
 GONE = Version(YESTERDAY, None)

@@ -14,8 +14,6 @@ from tests.fuzz import fuzzed
 from tests.viewer.asking import Client, of_area, serving
 from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.viewer.parameters import AREA, Parameters
-from tileharvest.viewer.replies import RefusedError
 
 API: Final = f"/api/v1/maps/{MAP}"
 NAME: Final = sha1(picture()).hexdigest()
@@ -58,6 +56,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
         *(
             ("view", {**VIEW, "day": wrong}, " is not a day: write it as 2021-02-13")
             for wrong in ("yesterday", "2021-2-3", "2021-02-30", "20210213", "2021-02-13T00:00", "1" * 5000)
+        ),
+        (
+            "heat",
+            {**PERIOD, **of_area(TileRange(0, 1, 31, 1, 33))},
+            "and this one has 272: ask for",
         ),
         ("places", {**PERIOD, "until": "2021-02-01"}, "until=2021-02-01 is before after="),
         ("places", {**PERIOD, "limit": "1001"}, "write a whole number from 1 to 1000"),
@@ -124,16 +127,6 @@ def test_what_is_not_there_is_not_found(client: Client, path: str, line: str) ->
     assert reply.status == 404
     assert line in reply.error
     assert len(reply.error) < 250
-
-
-def test_an_area_has_a_largest_size() -> None:
-    def area(rows: int) -> TileRange:
-        query = of_area(TileRange(0, 1, 31, 1, 2 * rows - 1))
-        return Parameters(((name, str(value)) for name, value in query.items()), AREA).area(256)
-
-    assert len(area(16)) == 256
-    with pytest.raises(RefusedError, match="can have 256 tiles here, and this one has 272: ask for parts"):
-        area(17)
 
 
 ASKED: Final[dict[str, dict[str, object]]] = {

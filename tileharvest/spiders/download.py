@@ -43,7 +43,6 @@ from tileharvest.tiles.block import WHOLE, mask_of
 from tileharvest.tiles.verdict import (
     GONE_STATUSES,
     OK,
-    PASSING,
     Answer,
     HeadSupport,
     conditional_headers,
@@ -363,7 +362,7 @@ class TileDownloadHandler:
             return
         block.answers[bit] = counts
         if isinstance(counts, Answer) and counts.retry_after is not None:
-            self._rest_as_asked(host, counts.status, counts.retry_after)
+            self._rest_as_asked(host, counts)
 
     def _is_doubted(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> bool:
         """Returns whether a tile is asked once more, by GET, because its host may refuse HEAD. It is left if
@@ -393,13 +392,11 @@ class TileDownloadHandler:
                 found = block.answers.items()
                 block.answers = {bit: answer for bit, answer in found if not is_in_doubt(answer)}
 
-    def _rest_as_asked(self, host: str, status: int, wanted: str) -> None:
-        """Lets the whole host rest, as it has asked by Retry-After."""
-        if not (status in PASSING or status == HTTPStatus.FORBIDDEN):
-            return
-        seconds = retry_after(wanted, datetime.now(UTC))
+    def _rest_as_asked(self, host: str, answer: Answer) -> None:
+        """Lets the whole host rest, if it has asked for that by Retry-After."""
+        seconds = retry_after(answer.retry_after, datetime.now(UTC)) if answer.may_pass else None
         if seconds:
-            if status == HTTPStatus.FORBIDDEN and self._throttle.held is None:
+            if answer.status == HTTPStatus.FORBIDDEN and self._throttle.held is None:
                 self._outages.slow_down(host)
             self._keep(self._throttle.rest(host, min(seconds, self._longest_rest)))
 
@@ -426,12 +423,12 @@ class TileDownloadHandler:
     ) -> Reply | Exception:
         """Asks a single address, within the limits of its host. Returns the answer, or why there is none.
         Raises HeldError, unless the request `waits`, while something holds requests back."""
-        throttle = self._crawl.throttle
+        throttle, host = self._crawl.throttle, urlsplit(url).hostname or ""
         if throttle is None:
             # One of Scrapy's tools asks for a page.
             return await self._send_one(method, url, terms, body)
         try:
-            async with throttle.place(urlsplit(url).hostname or "", waits=waits):
+            async with throttle.place(host, waits=waits):
                 throttle.count_request()
                 reply = await self._send_one(method, url, terms, body)
         finally:
@@ -439,6 +436,7 @@ class TileDownloadHandler:
             self._start_soon()
         if isinstance(reply, Reply):
             throttle.count_bytes(len(reply.body))
+            self._rest_as_asked(host, reply.answer(by_head=True))
         return reply
 
     async def _send_one(self, method: str, url: str, terms: Terms, body: bytes = b"") -> Reply | Exception:
@@ -466,8 +464,7 @@ class TileDownloadHandler:
         if isinstance(reply, Exception):
             return reply
         answer = reply.answer(by_head=not is_by_get)
-        if answer.retry_after is not None:
-            self._rest_as_asked(host, answer.status, answer.retry_after)
+        self._rest_as_asked(host, answer)
         return answer
 
     # Transfers

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import count
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
@@ -86,8 +85,8 @@ def fetch_with(
 
 async def _patiently(crawler: Crawler, request: Request) -> Response:
     """Returns the answer to a request, which is made again after growing pauses while it may yet be answered.
-    A host that asks for a rest gets it, from all workers. Raises what the last attempt has raised."""
-    settings, crawl = crawler.settings, crawl_of(crawler)
+    Raises what the last attempt has raised."""
+    settings = crawler.settings
     longest = float(setting(settings, "RETRY_AFTER_LONGEST"))
     assert crawler.engine is not None
     for attempt in count(2):
@@ -106,12 +105,10 @@ async def _patiently(crawler: Crawler, request: Request) -> Response:
             if is_last or not answer.may_pass:
                 return response
         seconds = retry_after(asked, datetime.now(UTC))
-        if seconds is not None and crawl.throttle is not None:
-            await crawl.throttle.rest(urlsplit(request.url).hostname or "", min(seconds, longest))
         if response is not None and (seconds or 0.0) > longest:
             return response
         pause = pause_before(attempt, float(setting(settings, "RETRY_PAUSE")), seconds)
-        with noted(crawl.waits, f"another attempt at {request.url} ({reason})", pause):
+        with noted(crawl_of(crawler).waits, f"another attempt at {request.url} ({reason})", pause):
             await asyncio.sleep(pause)
     raise AssertionError
 

@@ -17,6 +17,7 @@ from tileharvest.tiles.verdict import (
     judge_head,
     pause_before,
     retry_after,
+    settled_by_head,
 )
 from tileharvest.tiles.versions import Validator, Version
 
@@ -40,6 +41,11 @@ def get(body: bytes, status: int = 200):
     return Answer(status, NEW, len(body), body)
 
 
+def settled(answer: Answer, latest: Version | None) -> dict[Outcome, int]:
+    """What is settled at once of a block with this answer at its fourth tile."""
+    return settled_by_head({3: answer}, {} if latest is None else {3: latest}, 1 << 3)
+
+
 def outcome_of(verdict: Verdict | None) -> str:
     return "GET" if verdict is None else verdict.outcome.value
 
@@ -50,6 +56,7 @@ def outcome_of(verdict: Verdict | None) -> str:
 )
 def test_missing_tile_is_gone_only_if_a_version_is_known(status, latest, outcome):
     assert judge_head(head(status), latest) == Verdict(outcome)
+    assert settled(head(status), latest) == ({} if latest else {outcome: 8})
     assert judge_get(get(b"", status=status), latest, TODAY) == Verdict(outcome)
 
 
@@ -82,6 +89,7 @@ def test_missing_tile_is_gone_only_if_a_version_is_known(status, latest, outcome
 )
 def test_an_answer_to_head(answer, latest, expected):
     assert outcome_of(judge_head(answer, latest)) == expected
+    assert settled(answer, latest) == ({Outcome.IGNORED: 8} if expected == "ign" else {})
 
 
 @pytest.mark.parametrize(

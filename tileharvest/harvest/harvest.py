@@ -390,9 +390,10 @@ class Harvest:
         if block.layer in self._sizes:
             await self._learn_size(block.layer, bodies.values())
         self._count(block, found)
-        missing = Missing(self._known_before, self.tally[Outcome.GONE])
-        if missing.has_moved:
-            raise await self._moved(missing)
+        if Outcome.GONE in found.outcomes:
+            missing = Missing(self._known_before, self.tally[Outcome.GONE])
+            if missing.has_moved:
+                raise await self._moved(missing)
 
     async def _learn_size(self, layer: str, bodies: Iterable[bytes]) -> None:
         """Takes over the size of a layer's first image, and logs the first image of another size."""

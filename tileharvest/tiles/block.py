@@ -28,7 +28,7 @@ Edges: TypeAlias = tuple[int, int, int, int]
 """The first and last column, and the first and last row, of the tiles of an area."""
 
 
-class Block(msgspec.Struct, frozen=True, order=True):
+class Block(msgspec.Struct, frozen=True, order=True, gc=False):
     """Some tiles of one block of a layer. Raises ValueError for a zoom or a mask that no block has.
 
     The tile of column c and row r lies in the block of column c >> 3 and row r >> 3, and its bit of the mask

@@ -34,7 +34,7 @@ with cells, because making a `Tile` of each row would take longer than the work 
 _NAME: Final = re.compile(r"(0|-[1-9]\d*)_(-?[1-9]\d*)_(-?[1-9]\d*)", re.ASCII)
 
 
-class Tile(msgspec.Struct, frozen=True, order=True):
+class Tile(msgspec.Struct, frozen=True, order=True, gc=False):
     """A cell of a layer, named by its centre in grid units. Raises ValueError if no tile has this centre."""
 
     zoom: int

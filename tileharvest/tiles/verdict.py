@@ -140,8 +140,12 @@ def settled_by_head(
                 unchanged |= 1 << bit
         elif answer.status in GONE_STATUSES and bit not in versions:
             nothing |= 1 << bit
-    settled = {Outcome.IGNORED: unchanged, Outcome.NOTHING: nothing}
-    return {outcome: mask for outcome, mask in settled.items() if mask}
+    settled = {}
+    if unchanged:
+        settled[Outcome.IGNORED] = unchanged
+    if nothing:
+        settled[Outcome.NOTHING] = nothing
+    return settled
 
 
 def judge_head(answer: Answer, latest: Version | None) -> Verdict | None:

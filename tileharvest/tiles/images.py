@@ -7,6 +7,7 @@ import io
 import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from PIL import Image as Pillow
 from PIL import UnidentifiedImageError
@@ -27,8 +28,10 @@ Pillow also reads images whose last bytes are missing. A WebP states its length 
 checks that length."""
 
 _PNG_START: Final = b"\x89PNG\r\n\x1a\n"
-_PNG_CHUNK: Final = 12
-"""Bytes of a PNG's chunk besides its content: its length, its kind and its checksum."""
+_PNG_HEADER: Final = b"\0\0\0\rIHDR"
+"""The length and the kind of a PNG's first chunk."""
+_PNG_DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}
+"""The numbers of bits of a sample that a PNG of each type of colour can have (PNG, section 11.2.1)."""
 _JPEG_START: Final = b"\xff\xd8"
 _JPEG_SCAN: Final = b"\xff\xda"
 """The marker that begins a scan of a JPEG. Within a scan no marker has these bytes."""
@@ -52,6 +55,7 @@ memory for each pixel of a WebP, and a WebP of 36 bytes can claim any number of 
 _MOST_PARTS: Final = 10_000
 """The most chunks of a PNG, and the most added segments of a JPEG. Pillow takes 130 bytes of memory for a
 segment of 4 bytes, which would be 1 GB for an image of 32 MB."""
+_TOO_MANY_PARTS: Final = f"the image has more than {_MOST_PARTS:,} chunks or segments"
 _MOST_SCANS: Final = 100
 """The most scans of a JPEG; a progressive one has about ten. Pillow goes through all pixels for each, even if
 it has 12 bytes: an image of 300 kB could take half a minute."""
@@ -68,22 +72,26 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
     `tile_size` is that of the layer, or None if it is not known. `most` is the most bytes that an image may
     have. Raises ValueError for anything but a whole PNG, JPEG or WebP of about the tile's size, and says what
     the bytes are instead. An image that is too large, or has too many parts, is refused before anything is
-    decoded. JPEG and WebP carry no checksums, so they are decoded to see whether they are whole.
+    decoded. Only JPEG and WebP are decoded to see whether they are whole, because they carry no checksums.
     """
     if not body:
         raise ValueError("the answer has no bytes")
     if len(body) > most:
         raise ValueError(f"the image has {len(body):,} bytes, and {most:,} are the most")
-    if body.startswith(b"version https://git-lfs"):
+    if (size := _png_size(body)) is not None:
+        _check_pixels(size, tile_size)
+        image_format = "PNG"
+    elif body.startswith(b"version https://git-lfs"):
         raise ValueError("the answer is a Git-LFS pointer, not the image itself")
-    if body[:256].lstrip().startswith(b"<"):
+    elif body[:256].lstrip().startswith(b"<"):
         raise ValueError("the answer is a page of HTML or XML")
-    with opened(body, tile_size) as image:
-        image_format = str(image.format)
-        try:
-            image.verify() if image_format == "PNG" else image.load()
-        except ValueError as error:
-            raise OSError(error) from None
+    else:
+        with opened(body, tile_size) as image:
+            image_format = str(image.format)
+            try:
+                image.load()
+            except ValueError as error:
+                raise OSError(error) from None
     if _ENDS.get(image_format, b"") not in body[-_TAIL:]:
         raise ValueError("the image is cut off: it has no end")
     sha1 = hashlib.sha1(body, usedforsecurity=False).hexdigest()
@@ -91,8 +99,9 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
 
 
 def size_of(body: bytes) -> Size:
-    """Returns width and height of an image, of which only the header is read. Raises ValueError for bytes
-    that are not an image."""
+    """Returns width and height of an image. Raises ValueError for bytes that are not an image."""
+    if (size := _png_size(body)) is not None:
+        return size
     with opened(body) as image:
         return image.size
 
@@ -111,11 +120,16 @@ def is_transparent(body: bytes) -> bool:
 def opened(body: bytes, tile_size: Size | None = None) -> Iterator[Pillow.Image]:
     """Opens the bytes as an image after their header has shown that they may be a tile. Raises ValueError if
     they are not, or if Pillow fails while the image is open."""
-    said = _webp_size(body)
+    said = _png_size(body) or _webp_size(body)
     if said is not None:
         # Pillow unpacks a WebP as it opens it.
         _check_pixels(said, tile_size)
-    _check_parts(body)
+    elif body.startswith(_JPEG_START):
+        # Pillow would take minutes or much memory.
+        if len(_JPEG_SEGMENT.findall(body)) > _MOST_PARTS:
+            raise ValueError(_TOO_MANY_PARTS)
+        if (scans := body.count(_JPEG_SCAN)) > _MOST_SCANS:
+            raise ValueError(f"the image has {scans:,} scans, and {_MOST_SCANS:,} are the most")
     try:
         with Pillow.open(io.BytesIO(body), formats=tuple(_EXTENSIONS)) as image:
             _check_pixels(image.size, tile_size)
@@ -137,20 +151,26 @@ def _check_pixels(size: Size, tile_size: Size | None) -> None:
             raise ValueError(f"the image has {width:,} x {height:,} pixels, and {tiles}")
 
 
-def _check_parts(body: bytes) -> None:
-    """Raises ValueError for an image of so many parts that Pillow would take minutes or much memory."""
-    parts = scans = 0
-    if body.startswith(_PNG_START):
-        at = len(_PNG_START)
-        while at < len(body) and parts <= _MOST_PARTS:
-            at += _PNG_CHUNK + int.from_bytes(body[at : at + 4])
-            parts += 1
-    elif body.startswith(_JPEG_START):
-        parts, scans = len(_JPEG_SEGMENT.findall(body)), body.count(_JPEG_SCAN)
-    if parts > _MOST_PARTS:
-        raise ValueError(f"the image has more than {_MOST_PARTS:,} chunks or segments")
-    if scans > _MOST_SCANS:
-        raise ValueError(f"the image has {scans:,} scans, and {_MOST_SCANS:,} are the most")
+def _png_size(body: bytes) -> Size | None:
+    """Returns the size of a whole PNG, of which every chunk has its checksum, or None for no PNG. Raises
+    ValueError for a damaged one, and for one of so many chunks that Pillow would take much memory."""
+    if not body.startswith(_PNG_START):
+        return None
+    view, at, kind, has_pixels, parts = memoryview(body), len(_PNG_START), b"", False, 0
+    while kind != b"IEND":
+        kind, end = body[at + 4 : at + 8], at + 8 + int.from_bytes(body[at : at + 4])
+        if end + 4 > len(body):
+            raise ValueError("the image is cut off: it has no end")
+        if crc32(view[at + 4 : end]) != int.from_bytes(body[end : end + 4]):
+            raise ValueError("the image is damaged: a checksum is wrong")
+        has_pixels |= kind == b"IDAT"
+        at, parts = end + 4, parts + 1
+        if parts > _MOST_PARTS:
+            raise ValueError(_TOO_MANY_PARTS)
+    starts = body.startswith(_PNG_HEADER, len(_PNG_START)) and has_pixels
+    if not starts or body[24] not in _PNG_DEPTHS.get(body[25], ()) or body[26] or body[27]:
+        raise ValueError("the answer is not a PNG, JPEG or WebP image")
+    return int.from_bytes(body[16:20]), int.from_bytes(body[20:24])
 
 
 def _webp_size(body: bytes) -> Size | None:

@@ -68,13 +68,15 @@ class FileStore:
         if not images:
             return set()
         with _store_errors(self._root):
-            places = {image: self._path(image.file_name) for image in images}
-            new = {image for image, place in places.items() if _size(place) != image.size}
-            # Those of files that were there, too: their writer may have been killed before this step.
-            folders = {os.path.dirname(place) for place in places.values()}
-            for folder in folders:
-                self._create_folder(folder)
+            if not self._root.is_dir():
+                _create_folder(str(self._root))
             with _opened(self._root) as descriptor:
+                places = {image: self._path(image.file_name) for image in images}
+                # Those of files that were there, too: their writer may have been killed before this step.
+                folders = {place.rpartition("/")[0] for place in places.values()}
+                for folder in folders.difference(f"{self._root}/{name}" for name in os.listdir(descriptor)):
+                    _create_folder(folder)
+                new = {image for image, place in places.items() if _size(place) != image.size}
                 self._write({places[image]: images[image] for image in new}, descriptor)
                 sync(folders, descriptor)
         return new
@@ -114,34 +116,31 @@ class FileStore:
         # A text and no Path: making a Path takes as long as reading a small image.
         return f"{self._root}/{name[:2]}/{name}"
 
-    def _create_folder(self, folder: str) -> None:
-        if os.path.isdir(folder):
-            return
-        missing = [Path(folder), *(parent for parent in Path(folder).parents if not parent.exists())]
-        os.makedirs(folder, exist_ok=True)
-        for created in missing:
-            _sync(str(created.parent))
-
     def _write(self, bodies: Mapping[str, bytes], descriptor: int) -> None:
         """Writes the files. Each has a temporary name until all of them are on the disk."""
         unnamed: dict[str, str] = {}
+        ending = f".{token_hex(8)}{_UNFINISHED}"
         try:
             for place, body in bodies.items():
-                folder, name = os.path.split(place)
-                temporary = f"{folder}/.{name}.{token_hex(8)}{_UNFINISHED}"
+                folder, _, name = place.rpartition("/")
+                temporary = f"{folder}/.{name}{ending}"
                 unnamed[temporary] = place
-                # With a buffer: without one, `write` may take only a part of the bytes and raises nothing.
-                with open(temporary, "xb") as file:
-                    file.write(body)
+                _write_new(temporary, body)
             sync(unnamed, descriptor)
-            for temporary, place in list(unnamed.items()):
+            for temporary, place in unnamed.items():
                 os.replace(temporary, place)
-                del unnamed[temporary]
         except BaseException:
             for temporary in unnamed:
                 with suppress(OSError):
                     os.unlink(temporary)
             raise
+
+
+def _create_folder(folder: str) -> None:
+    missing = [Path(folder), *(parent for parent in Path(folder).parents if not parent.exists())]
+    os.makedirs(folder, exist_ok=True)
+    for created in missing:
+        _sync(str(created.parent))
 
 
 @contextmanager
@@ -180,6 +179,16 @@ def _is_synced_whole(descriptor: int) -> bool:
     state = ctypes.create_string_buffer(_STATFS_BYTES)
     is_known = _C_LIBRARY.fstatfs(descriptor, state) == 0
     return is_known and ctypes.c_long.from_buffer(state).value & 0xFFFFFFFF in _SYNCED_WHOLE
+
+
+def _write_new(file: str, body: bytes) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        # A disk that gets full takes a part of the bytes, and refuses only the rest.
+        while body:
+            body = body[os.write(descriptor, body) :]
+    finally:
+        os.close(descriptor)
 
 
 def _size(file: str) -> int | None:

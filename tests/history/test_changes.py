@@ -235,7 +235,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[History], object], str]]] = {
     "begin": (begun, ""),
     "look_up": (lambda history: look_up(begun(history), Block(LAYERS[0], 0, 0, 0)), OF_TILES),
     "unchanged": (lambda history: record(begun(history), [found(Outcome.IGNORED, A)]), ""),
-    "changed": (lambda history: record(begun(history), [found(Outcome.UPDATED, A)]), OF_AREA),
+    "changed": (lambda history: record(begun(history), [found(Outcome.UPDATED, A)]), f"{OF_TILE}=?)"),
 }
 NO_TABLES: Final = {"asked", "kept", "blocks", "places", "CONSTANT", "maps"}
 """Which a plan may go through: names of maps, and what the database makes while it answers."""

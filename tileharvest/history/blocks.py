@@ -25,6 +25,7 @@ from sqlalchemy import (
     bindparam,
     case,
     delete,
+    exists,
     func,
     select,
     update,
@@ -52,6 +53,7 @@ from tileharvest.history.schema import (
     version_of,
     version_row,
     versions,
+    write_versions,
 )
 from tileharvest.history.trust import remember, unpack
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place_of
@@ -61,11 +63,10 @@ from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
     from datetime import date
 
     from sqlalchemy import ColumnElement, Connection, Table
-    from sqlalchemy.dialects.postgresql import Insert
 
     from tileharvest.history.schema import Row
     from tileharvest.tiles.results import TileResult
@@ -139,22 +140,26 @@ _ROW: Final = select(blocks).where(is_block(blocks))
 _WRITE: Final = replace_into(blocks, *BLOCK)
 
 
-def _in_block(table: Table) -> ColumnElement[bool]:
-    """Returns the SQL that says whether a row is of one of the 64 tiles that `_places` names."""
+def _in_columns(table: Table) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row is of a column of the block that `_places` names."""
     return and_(
         table.c.layer == bindparam("its_layer"),
         table.c.zoom == bindparam("its_zoom"),
         # The database goes to the rows of each column directly. For a range it would read those above and
         # below the block, too.
         table.c.x.in_([bindparam(f"x_{number}") for number in range(SIDE)]),
-        table.c.y.between(bindparam("y_from"), bindparam("y_to")),
     )
 
 
+_OF_TILES: Final = _in_columns(tiles) & tiles.c.y.between(bindparam("y_from"), bindparam("y_to"))
+# Each tile by itself, as it may have versions of many days.
+_OF_VERSIONS: Final = _in_columns(versions) & versions.c.y.in_(
+    [bindparam(f"y_{number}") for number in range(SIDE)]
+)
 _PRESENT_TILES: Final = (
     select(tiles.c.x, tiles.c.y)
     .join_from(tiles, versions, versions.c.id == tiles.c.version)
-    .where(_in_block(tiles), versions.c.sha1.is_not(None))
+    .where(_OF_TILES, versions.c.sha1.is_not(None))
 )
 _LOOK_UP: Final = (
     select(
@@ -173,7 +178,7 @@ _LATEST: Final = (
     # table, and takes 3 s for 1,024 tiles of 4,096.
     select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
     .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
-    .where(_in_block(tiles))
+    .where(_OF_TILES)
 )
 PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
 _NEW_FAILURE: Final = insert_into(failures).values(
@@ -201,18 +206,18 @@ _RENEW: Final = (
 )
 
 
-def _point_at_versions() -> Insert:
-    new = select(*(versions.c[name] for name in (*TILE, "id"))).where(
-        is_tile(versions), versions.c.day == bindparam("its_day", type_=Date)
-    )
-    pointing = insert_into(tiles).from_select([*TILE, "version"], new)
-    return pointing.on_conflict_do_update(
-        index_elements=[tiles.c[name] for name in TILE], set_={"version": pointing.excluded.version}
-    )
-
-
-POINT_AT_VERSIONS: Final = _point_at_versions()
-"""Makes the version of the day `its_day` the latest one of the tile."""
+_LATER: Final = versions.alias()
+_LATEST_OF_DAY: Final = insert_into(tiles).from_select(
+    [*TILE, "version"],
+    select(*(versions.c[name] for name in (*TILE, "id"))).where(
+        _OF_VERSIONS,
+        versions.c.day == bindparam("its_day", type_=Date),
+        ~exists().where(is_same_tile(_LATER, versions), _LATER.c.day > versions.c.day),
+    ),
+)
+_POINT_AT_VERSIONS: Final = _LATEST_OF_DAY.on_conflict_do_update(
+    index_elements=[tiles.c[name] for name in TILE], set_={"version": _LATEST_OF_DAY.excluded.version}
+)
 _ITS_DAYS: Final[Any] = bindparam("its_days", expanding=True)
 _FORGET_COUNTS: Final = delete(changes).where(
     *(changes.c[name] == bindparam(f"cover_{name}") for name in TILE), changes.c.day.in_(_ITS_DAYS)
@@ -220,7 +225,7 @@ _FORGET_COUNTS: Final = delete(changes).where(
 _COUNT: Final = insert_into(changes).from_select(
     list(changes.c.keys()),
     select(*(bindparam(f"cover_{name}", type_=Integer) for name in TILE), versions.c.day, func.count())
-    .where(_in_block(versions), versions.c.day.in_(_ITS_DAYS))
+    .where(_OF_VERSIONS, versions.c.day.in_(_ITS_DAYS))
     .group_by(versions.c.day),
 )
 
@@ -291,13 +296,11 @@ def record(
     if recovered:
         connection.execute(_RECOVER, [row_of(bit) for bit in bits_of(recovered)])
     if found.images:
-        new_versions = []
-        for bit, image in found.images.items():
-            tile, validator = block.tile(bit), found.validators.get(bit, Validator())
-            place = (layer, tile.zoom, tile.x, tile.y)
-            new_versions.append(version_row(place, Version(day, image, validator), harvest))
-        record_versions(connection, new_versions)
-        count_changes(connection, layer, block, [day])
+        its_versions = {
+            bit: Version(day, image, found.validators.get(bit, Validator()))
+            for bit, image in found.images.items()
+        }
+        record_versions(connection, harvest, day, layer, block, its_versions)
     renewed = [
         {**row_of(bit), "its_etag": one.etag, "its_last_modified": one.last_modified}
         for bit in bits_of(counted.get(Outcome.NOT_MODIFIED, 0))
@@ -311,26 +314,36 @@ def _places(layer: int, block: Block) -> Row:
     """Returns the parameters that name a block and its 64 places."""
     area = block.area
     columns = {f"x_{number}": x for number, x in enumerate(area.columns)}
-    return {**its_block(layer, block), "y_from": area.y_from, "y_to": area.y_to, **columns}
+    rows = {f"y_{number}": y for number, y in enumerate(area.rows)}
+    return {**its_block(layer, block), "y_from": area.y_from, "y_to": area.y_to, **columns, **rows}
 
 
-def record_versions(connection: Connection, rows: Sequence[Row]) -> None:
-    """Writes rows of `version_row`, each of another tile. A row replaces that of the same tile and day.
+def record_versions(
+    connection: Connection, harvest: int, day: date, layer: int, block: Block, new: Mapping[int, Version]
+) -> None:
+    """Writes versions of a harvest's day, which become the latest ones of their tiles, and counts the changes
+    of the block anew."""
+    rows = []
+    for bit, version in new.items():
+        tile = block.tile(bit)
+        rows.append(version_row((layer, tile.zoom, tile.x, tile.y), version, harvest))
+    write_versions(connection, rows)
+    follow_versions(connection, layer, block, [day], [day])
 
-    The written versions become the latest ones of their tiles. Call `count_changes` afterwards.
-    """
-    connection.execute(replace_into(versions, *TILE, "day"), rows)
-    places = [{f"its_{name}": row[name] for name in (*TILE, "day")} for row in rows]
-    connection.execute(POINT_AT_VERSIONS, places)
 
-
-def count_changes(connection: Connection, layer: int, block: Block, days: Collection[date]) -> None:
-    """Counts anew how many tiles of the block have a version of each of these days."""
+def follow_versions(
+    connection: Connection, layer: int, block: Block, latest: Collection[date], days: Collection[date]
+) -> None:
+    """Writes what follows from the versions of a block: which of the `latest` days are the latest ones of
+    their tiles, and how many tiles have a version of each of these days."""
     cover = block.tile(0).ancestor(BLOCK_LEVELS)
     place = (layer, block.zoom, cover.x, cover.y)
-    its = {f"cover_{name}": number for name, number in zip(TILE, place, strict=True)}
-    connection.execute(_FORGET_COUNTS, {**its, "its_days": list(days)})
-    connection.execute(_COUNT, {**_places(layer, block), **its, "its_days": list(days)})
+    its: Row = {f"cover_{name}": number for name, number in zip(TILE, place, strict=True)}
+    its |= {**_places(layer, block), "its_days": list(days)}
+    if latest:
+        connection.execute(_POINT_AT_VERSIONS, [{**its, "its_day": day} for day in latest])
+    connection.execute(_FORGET_COUNTS, its)
+    connection.execute(_COUNT, its)
 
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:

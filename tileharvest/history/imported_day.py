@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, tuple_, upd
 
 from tileharvest.errors import HistoryError, program
 from tileharvest.history.areas import rows_in
-from tileharvest.history.blocks import POINT_AT_VERSIONS, count_changes, write_present
+from tileharvest.history.blocks import follow_versions, write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
 from tileharvest.history.outlines import own_map_id
@@ -38,6 +38,7 @@ from tileharvest.history.schema import (
     version_of,
     version_row,
     versions,
+    write_versions,
 )
 from tileharvest.history.site_files import keep_site_files
 from tileharvest.tiles.block import blocks_of
@@ -369,11 +370,8 @@ def _write_versions(
         version_row((layer, *cell), one.version, one.harvest) for cell, now in changed.items() for one in now
     ]
     if rows:
-        connection.execute(insert(versions), rows)
-        latest = [
-            {**its_tile(layer, *cell), "its_day": now[-1].version.day} for cell, now in changed.items() if now
-        ]
-        connection.execute(POINT_AT_VERSIONS, latest)
+        write_versions(connection, rows)
+    latest = {now[-1].version.day for now in changed.values() if now}
     for block in blocks_of("", (Tile(*cell) for cell in changed)):
-        count_changes(connection, layer, block, days)
+        follow_versions(connection, layer, block, latest, days)
         write_present(connection, layer, block)

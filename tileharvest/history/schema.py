@@ -43,10 +43,10 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Dialect, FromClause
+    from sqlalchemy import ColumnElement, Connection, Dialect, FromClause
 
     from tileharvest.tiles.block import Block
 
@@ -504,16 +504,27 @@ def version_of(
     return Version(day, image, Validator(etag, last_modified))
 
 
-def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> Row:
-    """Returns the row of `versions` for a tile's version. `place` is the layer's id, zoom, x and y."""
-    image = version.image
-    return {
-        **dict(zip(TILE, place, strict=True)),
-        "day": version.day,
-        "sha1": image and image.sha1,
-        "extension": image and image.extension,
-        "size": image and image.size,
-        "etag": version.validator.etag,
-        "last_modified": version.validator.last_modified,
-        "harvest": harvest,
-    }
+_WRITE_VERSION: Final = """
+INSERT INTO versions (layer, zoom, x, y, day, sha1, extension, size, etag, last_modified, harvest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (layer, zoom, x, y, day) DO UPDATE SET sha1 = excluded.sha1, extension = excluded.extension,
+size = excluded.size, etag = excluded.etag, last_modified = excluded.last_modified, harvest = excluded.harvest
+"""
+
+
+def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> tuple[Any, ...]:
+    """Returns the values that `write_versions` takes for a tile's version. `place` is the layer's id, zoom, x
+    and y."""
+    image, validator = version.image, version.validator
+    its_image = (None, None, None) if image is None else (image.sha1, image.extension, image.size)
+    return *place, version.day.isoformat(), *its_image, validator.etag, validator.last_modified, harvest
+
+
+def write_versions(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Writes rows of `version_row`. A row replaces that of the same tile and day.
+
+    The driver takes the values as they are. SQLAlchemy would look at each of them, which takes three times as
+    long as to write the row.
+    """
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    connection.exec_driver_sql(_WRITE_VERSION.replace("?", mark), rows)

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -66,7 +65,7 @@ def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> Walked:
 def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvest:
     """A harvest of that day that is not open yet, of a map that keeps its data in the folder."""
     description = MapDescription(name="small", **{"url": f"http://{HOST}/", **keys})
-    holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", partial(FileStore, folder / "tiles"))
+    holdings = Holdings(f"sqlite:///{folder / 'history.sqlite'}", FileStore(folder / "tiles"))
     begins = datetime(day.year, day.month, day.day, tzinfo=description.zone_info).astimezone(UTC)
     segment = Segment(day.isoformat(), begins, begins + timedelta(days=1))
     return Harvest(description, day=day, segment=segment, again=again, holdings=holdings, clock=lambda: NOW)

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
     from tileharvest.renderers.site import Site
-    from tileharvest.store.port import TileStore
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Layer, Size
     from tileharvest.tiles.results import Asked, TileResult
@@ -81,7 +80,6 @@ class Harvest:
     walks: Walks
     """How its layers are walked, once it is open."""
     _record: HarvestRecord
-    _images: TileStore
 
     def __init__(
         self,
@@ -134,7 +132,9 @@ class Harvest:
         self.guards: dict[str, TileCountGuard] = {}
         """The bounds of each layer, which show whether it seems to have no end."""
         self._storing = asyncio.Lock()
-        """Held while the images of a block are stored. A disk takes as long for two stores side by side."""
+        """Held while images are stored. A disk takes as long for two stores side by side."""
+        self._unstored: dict[Image, bytes] = {}
+        """The images of all blocks that wait for that. They are stored together."""
         self.is_pushed = False
         """Whether only pushed tiles are asked, because the segment's harvest was complete before. May be set
         before `open`."""
@@ -251,7 +251,6 @@ class Harvest:
         """Does what blocks, in a thread."""
         description = self.description
         history = self._on_close.enter_context(self.holdings.open_history())
-        self._images = self.holdings.open_store()
 
         def write(_: Connection) -> HarvestRecord:
             record = begin(
@@ -357,7 +356,7 @@ class Harvest:
         nothing = Validator()
         if latest.image is None or latest.validator != nothing or not (late or renewed != nothing):
             return
-        if await asyncio.to_thread(mend, self._images, latest.image, body):
+        if await asyncio.to_thread(mend, self.holdings.store, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)
 
     async def knows_below(self, layer: str, tile: Tile) -> bool:
@@ -431,8 +430,17 @@ class Harvest:
         if not bodies:
             return
         self.check_room(sum(map(len, bodies.values())))
+        self._unstored.update(bodies)
         async with self._storing:
-            new = await asyncio.to_thread(self._images.put, bodies)
+            # A block that came earlier may have stored them together with its own.
+            if self._unstored.keys().isdisjoint(bodies):
+                return
+            taken, self._unstored = self._unstored, {}
+            try:
+                new = await asyncio.to_thread(self.holdings.store.put, taken)
+            except BaseException:
+                self._unstored.update(taken)
+                raise
         # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
         self.cost_meter.stored_bytes += sum(image.size for image in new)
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.history.costs import NO_COST, spend
 from tileharvest.history.database import History
-from tileharvest.store.port import DryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from datetime import date
 
@@ -64,13 +63,11 @@ def _leave(url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Opens the history and the store that the settings name. For a dry run it opens temporary ones
-    instead."""
+    """Opens the history that the settings name, or a temporary one for a dry run, and has the store."""
 
     url: str
     """SQLAlchemy's address of the history."""
-    store: Callable[[], TileStore]
-    """Opens the store."""
+    store: TileStore
     dry_map: str | None = None
     """The map of a dry run, or None. Its history is copied, and the copy is thrown away."""
 
@@ -99,7 +96,3 @@ class Holdings:
         if self.dry_map is not None and cost != NO_COST:
             with borrowed(self.url) as history:
                 spend(history, self.dry_map, day, cost)
-
-    def open_store(self) -> TileStore:
-        """Opens the store, or for a dry run one that keeps nothing. Raises StoreError."""
-        return self.store() if self.dry_map is None else DryStore()

@@ -14,7 +14,8 @@ from tileharvest.maps.settings import described_map, switch
 from tileharvest.politeness.settings import hours_without_requests
 from tileharvest.queue.settings import segment_resolver
 from tileharvest.renderers.registry import renderer_named
-from tileharvest.store.settings import store_opener
+from tileharvest.store.port import DryStore
+from tileharvest.store.settings import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,7 +57,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     resolver = segments_of(settings, description, arguments.get("segment"), started)
     dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a mistake is reported before anything is touched.
-    url, open_store = database_url(settings), store_opener(settings)
+    url, store = database_url(settings), open_store(settings)
     if description.renderer:
         renderer_named(description.renderer)
     # `stay` is read by the scheduler. It is checked here, because then it is too late for one clear line.
@@ -66,7 +67,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         day=day,
         segment=resolver(moment),
         again=dry or switch(arguments, "fresh", "asking again for everything"),
-        holdings=Holdings(url, open_store, map_name if dry else None),
+        holdings=Holdings(url, DryStore(), map_name) if dry else Holdings(url, store),
         clock=lambda: datetime.now(UTC),
     )
 

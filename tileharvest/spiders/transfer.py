@@ -225,7 +225,11 @@ class Transfer:
         family, kind, protocol, where = address
         if self._is_refused(where[0]):
             return pycurl.SOCKET_BAD
-        self._sockets.append(socket.socket(family, kind, protocol))
+        try:
+            self._sockets.append(socket.socket(family, kind, protocol))
+        except OSError:
+            # The process may open no more files.
+            return pycurl.SOCKET_BAD
         return self._sockets[-1]
 
     def _begins(self, address: str, *_others: object) -> int:

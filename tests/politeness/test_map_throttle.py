@@ -82,7 +82,7 @@ async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world:
     async with world.asking("free") as free, world.asking("slow", gap=Delay.of(2.0)) as slow:
         await free.look()
         assert free.take(HOST, 1) == 1
-        assert slow.take(HOST, 1) == 0
+        assert slow.take(HOST, 1) is None
         assert await starts_of(free, 5) == [0.0] * 5
         assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
@@ -243,7 +243,7 @@ async def test_at_another_host_its_limits_hold_for_all_maps_together(world: Worl
     elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0)), "gap": Delay.of(0.5)}
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
         async with one.place(CDN):
-            assert one.is_full(CDN)
+            assert one.take(CDN, 1) == 0
             waiting = asyncio.ensure_future(other.turn(CDN))
             await asyncio.sleep(3)
             assert not waiting.done()

@@ -53,8 +53,8 @@ class _HostPart:
 class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
-    Its owner calls `look` every second. Before requests it calls `take`, and if that returns 0 awaits `turn`
-    for one of them; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
+    Its owner calls `look` every second. Before requests it calls `take`, and if that returns None awaits
+    `turn` for one of them; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
     whoever wants to know whether to go on reads `held`.
 
     At each host the map has its own concurrency and delay, and the host's, which all of its maps share.
@@ -191,23 +191,22 @@ class MapThrottle:
         state = self._hosts[host]
         return state.share if self._clock() < state.share_ends else 0
 
-    def is_full(self, host: str) -> bool:
-        """Returns whether a request may start at the host when another one has left."""
-        return self._hosts[host].on_the_way >= self.concurrency(host) > 0
-
     def is_paced(self, host: str) -> bool:
         """Returns whether each request to the host must await its turn, because of a rate or a budget."""
-        return self.budget.requests is not None or bool(self._delays(host))
+        _, of_host = self._rules.limits_at(host)
+        return self.budget.requests is not None or bool(self._delay) or bool(of_host)
 
-    def take(self, host: str, wanted: int) -> int:
+    def take(self, host: str, wanted: int) -> int | None:
         """Returns how many of these requests may start at the host at once. They have taken a place each
-        then, and are counted."""
-        state, now = self._hosts[host], self._clock()
-        if now >= state.share_ends or self.is_paced(host):
+        then, and are counted. Returns 0 until another one has left, and None if each must await its turn."""
+        state, share = self._hosts[host], self.concurrency(host)
+        if state.on_the_way >= share > 0:
             return 0
-        number = max(0, min(wanted, state.share - state.on_the_way))
+        if not share or self.is_paced(host):
+            return None
+        number = min(wanted, share - state.on_the_way)
         state.on_the_way += number
-        state.last = now
+        state.last = self._clock()
         self._cost_meter.requests += number
         return number
 

@@ -212,14 +212,13 @@ class TileDownloadHandler:
             for held in tuple(self._blocks):
                 self._cut(held)
         while self._starting is None and (block := self._next_block()) is not None:
-            number = throttle.take(block.host, 1 if block.asks_alone else len(block.waiting))
-            if number:
-                self._start_some(block, number)
-            else:
-                if not throttle.is_full(block.host):
-                    self._starting = asyncio.ensure_future(self._start_in_turn())
-                    self._starting.add_done_callback(self._has_started)
+            taken = throttle.take(block.host, 1 if block.asks_alone else len(block.waiting))
+            if taken is None:
+                self._starting = asyncio.ensure_future(self._start_in_turn())
+                self._starting.add_done_callback(self._has_started)
+            if not taken:
                 return
+            self._start_some(block, taken)
 
     async def _start_in_turn(self) -> None:
         """Starts tiles one by one while there are blocks, each in its turn."""

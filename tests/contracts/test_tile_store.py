@@ -69,14 +69,6 @@ def test_many_images_are_put_at_once_and_only_the_new_ones_are_told(opening: Ope
     assert {image: opening().named(image.file_name) for image in images} == images
 
 
-def test_a_wrong_one_among_many_images_is_refused(checking: TileStore) -> None:
-    wrong = Image("0" * 40, "png", len(BODY))
-    with pytest.raises(ValueError, match="are not image"):
-        checking.put({IMAGE: BODY, wrong: BODY})
-    with pytest.raises(MissingImageError):
-        checking.named(wrong.file_name)
-
-
 def test_many_threads_may_put_the_same_image(opening: Opening) -> None:
     store = opening()
     with ThreadPoolExecutor(8) as threads:

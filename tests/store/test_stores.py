@@ -42,7 +42,7 @@ def test_an_image_is_named_by_its_sha1(root: Path) -> None:
 def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
     store = FileStore(root)
     store.put({IMAGE: BODY})
-    store.path(IMAGE).write_bytes(BODY[:2])
+    Path(store.path(IMAGE.file_name)).write_bytes(BODY[:2])
     assert store.put({IMAGE: BODY})
     assert store.named(IMAGE.file_name) == BODY
 
@@ -51,7 +51,7 @@ def test_a_file_of_the_wrong_size_is_written_again(root: Path) -> None:
 def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> None:
     store = FileStore(root)
     store.put({IMAGE: BODY})
-    store.path(IMAGE).write_bytes(damage)
+    Path(store.path(IMAGE.file_name)).write_bytes(damage)
     with pytest.raises(StoreError, match=r"is damaged, its sha1 is .*: restore it from a backup") as caught:
         store.named(IMAGE.file_name)
     assert not isinstance(caught.value, MissingImageError)
@@ -59,7 +59,7 @@ def test_a_damaged_file_is_not_given_by_its_name(root: Path, damage: bytes) -> N
 
 @pytest.mark.parametrize(("age", "is_kept"), [(LEFTOVER_AGE + 60, False), (LEFTOVER_AGE - 60, True)])
 def test_a_clean_up_deletes_the_files_of_killed_writers(root: Path, age: float, *, is_kept: bool) -> None:
-    file = FileStore(root).path(IMAGE)
+    file = Path(FileStore(root).path(IMAGE.file_name))
     file.parent.mkdir(parents=True)
     temporary = file.with_name(f".{file.name}.0123456789abcdef.unfinished")
     temporary.write_bytes(BODY[:3])
@@ -79,6 +79,21 @@ def test_a_disk_that_takes_a_part_of_an_image_has_nothing_of_it(root: Path) -> N
             store.put({image: body})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert files_in(root) == []
+
+
+def test_a_full_disk_has_nothing_of_an_image_and_says_what_to_do(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def on_full_disk(place: str, flags: int, mode: int = 0o777) -> int:
+        return opened("/dev/full" if flags & os.O_CREAT else place, flags & ~(os.O_CREAT | os.O_EXCL), mode)
+
+    monkeypatch.setattr(os, "open", on_full_disk)
+    line = f"disk full: the store {root} took no image; nothing recorded was lost; free space and run again"
+    with pytest.raises(StoreError, match=f"^{line}$"):
+        FileStore(root).put({IMAGE: BODY})
     assert files_in(root) == []
 
 
@@ -112,11 +127,11 @@ def test_a_power_cut_finds_no_name_without_bytes_and_takes_nothing_that_was_put(
     images = {Image(sha1(body).hexdigest(), "png", len(body)): body for body in bodies}
     store = FileStore(root)
     store.put(images)
-    assert {str(store.path(image)) for image in images} <= kept
+    assert {store.path(image.file_name) for image in images} <= kept
     # Those that another program has put may have been renamed only.
     kept.clear()
     FileStore(root).put(images)
-    assert {str(store.path(image)) for image in images} <= kept
+    assert {store.path(image.file_name) for image in images} <= kept
 
 
 def test_a_file_system_that_promises_nothing_is_not_synced_as_a_whole() -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +36,6 @@ from tileharvest.pictures.composer import Composer, ComposerStoppedError, Compos
 from tileharvest.store.files import FileStore
 from tileharvest.store.port import sha1_of
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.versions import Image
 
 API = f"/api/v1/maps/{MAP}"
 QUARTERED = Tile(-1, 2, 2)
@@ -75,7 +75,7 @@ def test_a_damaged_image_is_left_out_and_then_nothing_is_kept(
     bad = picture(GREEN)
     world.harvest(FIRST, {upper_left: picture(RED), upper_right: bad})
     world.harvest(SECOND, {})
-    file = world.store.path(Image(sha1_of(bad), "png", len(bad)))
+    file = Path(world.store.path(f"{sha1_of(bad)}.png"))
     file.write_bytes(damage)
     with serving(world) as client:
         broken, _ = (composed(client, QUARTERED, FIRST) for _ in range(2))

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterator
 from hashlib import sha1
+from pathlib import Path
 
 import pytest
 from PIL import Image as Pillow
@@ -12,7 +13,6 @@ from PIL import Image as Pillow
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import BLUE, FIRST, RED, SIZE, World, as_png, name_of, picture
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.versions import Image
 from tileharvest.viewer.page_files import FOLDER
 
 BODY = picture()
@@ -56,7 +56,7 @@ def test_a_damaged_image_is_an_error_and_a_missing_one_is_not_there(
     world: World, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.harvest(FIRST, {Tile(0, 1, 1): BODY})
-    file = world.store.path(Image(NAME, "png", len(BODY)))
+    file = Path(world.store.path(f"{NAME}.png"))
     file.write_bytes(damage)
     with serving(world) as client:
         broken, missing = client.get(PATH), client.get(f"/tiles/{'0' * 40}.png")

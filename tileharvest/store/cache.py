@@ -10,7 +10,6 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 _DIGEST: Final = hashlib.sha256().digest_size
@@ -74,32 +73,27 @@ class DiskCache:
             return
         self._left -= size
         if self._left < 0:
-            self._left = self._most - self._make_room()
+            self._make_room()
 
     def _file(self, key: str) -> Path:
         name = hashlib.sha256(key.encode()).hexdigest()
         return self._folder / name[:2] / name
 
-    def _make_room(self) -> int:
-        """Deletes the files that were not read for the longest time, if too much is kept. Returns how many
-        bytes are left."""
-        found = sorted(self._files())
-        kept = sum(size for _, size, _ in found)
-        if kept <= self._most:
-            return kept
-        for _, size, file in found:
-            if kept <= self._most * _KEPT_SHARE:
-                break
-            try:
-                file.unlink(missing_ok=True)
-            except OSError:
-                continue  # It still takes its room.
-            kept -= size
-        return kept
-
-    def _files(self) -> Iterator[tuple[int, int, Path]]:
-        """Yields time, size and path of each file, including unfinished ones of killed writers."""
+    def _make_room(self) -> None:
+        """Deletes the files that were not read for the longest time, unfinished ones of killed writers among
+        them, if too much is kept. Then counts what is left."""
+        found: list[tuple[int, int, Path]] = []
         for file in self._folder.glob("??/*"):
             with suppress(OSError):
                 state = file.stat()
-                yield state.st_mtime_ns, state.st_size, file
+                found.append((state.st_mtime_ns, state.st_size, file))
+        kept = sum(size for _, size, _ in found)
+        most = self._most if kept <= self._most else self._most * _KEPT_SHARE
+        for _, size, file in sorted(found):
+            if kept <= most:
+                break
+            # One that cannot be deleted still takes its room.
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+                kept -= size
+        self._left = self._most - kept

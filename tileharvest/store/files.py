@@ -71,7 +71,7 @@ class FileStore:
             if not self._root.is_dir():
                 _create_folder(str(self._root))
             with _opened(self._root) as descriptor:
-                places = {image: self._path(image.file_name) for image in images}
+                places = {image: self.path(image.file_name) for image in images}
                 # Those of files that were there, too: their writer may have been killed before this step.
                 folders = {place.rpartition("/")[0] for place in places.values()}
                 for folder in folders.difference(f"{self._root}/{name}" for name in os.listdir(descriptor)):
@@ -83,7 +83,7 @@ class FileStore:
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)
-        target = self._path(name)
+        target = self.path(name)
         body = _read(target)
         expect_intact(target, name, body)
         return body
@@ -101,19 +101,16 @@ class FileStore:
         with _store_errors(self._root):
             for name in names:
                 expect_image_name(name)
-                Path(self._path(name)).unlink(missing_ok=True)
+                Path(self.path(name)).unlink(missing_ok=True)
             before = time.time() - LEFTOVER_AGE
             for leftover in self._root.glob(f"??/.*{_UNFINISHED}"):
                 with suppress(FileNotFoundError):
                     if leftover.stat().st_mtime < before:
                         leftover.unlink()
 
-    def path(self, image: Image) -> Path:
-        """Returns where the image is, or would be."""
-        return Path(self._path(image.file_name))
-
-    def _path(self, name: str) -> str:
-        # A text and no Path: making a Path takes as long as reading a small image.
+    def path(self, name: str) -> str:
+        """Returns where the image of this file name is, or would be. To make a Path would take as long as
+        reading a small image."""
         return f"{self._root}/{name[:2]}/{name}"
 
     def _write(self, bodies: Mapping[str, bytes], descriptor: int) -> None:

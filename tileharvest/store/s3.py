@@ -127,14 +127,15 @@ class S3Store:
     def _put(self, image: Image, body: bytes) -> bool:
         """Keeps the bytes of one image. Returns whether they were not there before."""
         expect_bytes_of(image, body)
+        key = self._key(image.file_name)
+        content = {"Content-Type": _CONTENT_TYPES[image.extension], "Cache-Control": _CACHE_CONTROL}
         with self._failing():
-            try:
-                is_there = obstore.head(self._objects, self._key(image.file_name))["size"] == image.size
-            except FileNotFoundError:
-                is_there = False
-            if not is_there:
-                self._write(image, body)
-        return not is_there
+            with suppress(FileNotFoundError):
+                if obstore.head(self._objects, key)["size"] == image.size:
+                    return False
+            # Several requests would not be whole or nothing.
+            obstore.put(self._objects, key, body, attributes=content, use_multipart=False)
+        return True
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)
@@ -160,19 +161,6 @@ class S3Store:
 
     def _key(self, name: str) -> str:
         return f"{self._prefix}{name[:2]}/{name}"
-
-    def _write(self, image: Image, body: bytes) -> None:
-        obstore.put(
-            self._objects,
-            self._key(image.file_name),
-            body,
-            attributes={
-                "Content-Type": _CONTENT_TYPES[image.extension],
-                "Cache-Control": _CACHE_CONTROL,
-            },
-            # Several requests would not be whole or nothing.
-            use_multipart=False,
-        )
 
     @contextmanager
     def _failing(self, name: str | None = None) -> Iterator[None]:

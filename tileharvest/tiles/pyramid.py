@@ -6,10 +6,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
 
+from tileharvest.tiles.block import SIDE, bits_of
 from tileharvest.tiles.grid import Tile, TileRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from tileharvest.tiles.block import Block
 
 MOST_DEPTH: Final = 32
 """Levels of a layer. A square of this depth is 2^32 tiles wide, so that all numbers of tiles stay far below
@@ -46,9 +49,14 @@ class ListedTiles:
         self._deepest = max(self._places, default=0)
         self._deeper = deeper
 
-    def __contains__(self, tile: Tile) -> bool:
-        below, places = self._listed_above(tile.zoom)
-        return (tile.column >> below, tile.row >> below) in places
+    def mask_of(self, block: Block) -> int:
+        """Returns the tiles of a block that exist."""
+        below, places = self._listed_above(block.zoom)
+        left, top, mask = block.column * SIDE, block.row * SIDE, 0
+        for bit in bits_of(block.mask):
+            if (left + bit % SIDE >> below, top + bit // SIDE >> below) in places:
+                mask |= 1 << bit
+        return mask
 
     def at(self, zoom: int) -> list[Tile]:
         """Returns all existing tiles of a zoom, in the same order each time."""

@@ -166,7 +166,7 @@ class Walk:
         kept = block.only(mask)
         if kept is None or there is None:
             return kept
-        return kept.only(mask_of(bit for bit, tile in kept.tiles() if tile in there))
+        return kept.only(there.mask_of(kept))
 
     def steps(
         self,

@@ -80,7 +80,7 @@ async def asked(harvest: Harvest) -> tuple[set[Tile], set[Asked]]:
     """Which tiles, each once, and in which way, which is the same for all."""
     questions = await harvest.audit()
     tiles = [tile for _, tile, _ in questions]
-    assert {layer.name for layer, _, _ in questions} <= {LAYER}
+    assert {name for name, _, _ in questions} <= {LAYER}
     assert len(set(tiles)) == len(tiles)
     return set(tiles), {asked for _, _, asked in questions}
 
@@ -233,7 +233,7 @@ def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_kn
         async with opened(tmp_path, LATER, site=after) as second:
             await ask(second, [(one.layer, tile) for one, _ in second.first() for _, tile in one.tiles()])
             while unasked := await second.unasked():
-                await ask(second, [(layer.name, tile) for layer, tile in unasked])
+                await ask(second, unasked)
             counts = await second.finish()
             assert counts.keys() <= {Outcome.IGNORED, Outcome.NOTHING}
         with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:

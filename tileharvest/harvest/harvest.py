@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.segments import Segment
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer, Size
+    from tileharvest.tiles.layers import Size
     from tileharvest.tiles.results import Asked, TileResult
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
@@ -495,9 +495,9 @@ class Harvest:
             "max_tiles",
         )
 
-    async def unasked(self) -> list[tuple[Layer, Tile]]:
-        """Returns the tiles that the history has and the walk did not reach. There are none if the harvest is
-        complete.
+    async def unasked(self) -> list[tuple[str, Tile]]:
+        """Returns the tiles that the history has and the walk did not reach, each with its layer. There are
+        none if the harvest is complete.
 
         The walk does not reach a tile if something above it has vanished. Reads all tiles of the map, so call
         it when nothing is under way. Raises MovedError as `keep` does, but by the results of all processes.
@@ -513,10 +513,10 @@ class Harvest:
         if missing.has_moved:
             raise await self._moved(missing)
         most = SAMPLE if missing.is_suspect else _UNASKED_AT_ONCE
-        return [(self.layers[name].layer, tile) for name, tile in found[:most]]
+        return found[:most]
 
-    async def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """Returns the skipped tiles that must be asked before the end, each with how it is asked."""
+    async def audit(self) -> list[tuple[str, Tile, Asked]]:
+        """Returns the skipped tiles to ask before the end, each with its layer and how it is asked."""
         return [] if self.is_pushed else await asyncio.to_thread(self.walks.audit)
 
     async def is_finished(self) -> bool:

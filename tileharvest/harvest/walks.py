@@ -160,26 +160,26 @@ class Walks:
             return block
         return block.only(ground.mask_of(block))
 
-    def audit(self) -> list[tuple[Layer, Tile, Asked]]:
-        """Returns the tiles that must be asked before the harvest may end, each with how it is asked. Blocks.
+    def audit(self) -> list[tuple[str, Tile, Asked]]:
+        """Returns the tiles that must be asked before the harvest may end, as `Harvest.audit` does. Blocks.
 
         There are none if skipping was right, or if all that was skipped wrongly has been asked. Call it when
         all results are recorded. A layer's audit is judged when all of its audited tiles have an answer.
         Otherwise the result would depend on the order of answers.
         """
         distrusted = dict(self._record.distrusted())
-        wanted: list[tuple[Layer, Tile, Asked]] = []
-        for name, (layer, _) in self._layers.items():
+        wanted: list[tuple[str, Tile, Asked]] = []
+        for name in self._layers:
             breach = (distrusted[name], False) if name in distrusted else None
             if breach is None:
                 audits = self.to_audit(name)
                 tiles = [tile for audit in audits for tile in audit.tiles]
                 found = self._record.outcomes(name, tiles) if tiles else {}
                 missing = [tile for tile in tiles if tile not in found]
-                wanted += [(layer, tile, _AUDITED) for tile in missing]
+                wanted += [(name, tile, _AUDITED) for tile in missing]
                 breach = None if missing else self._breach(name, audits, found)
             if breach is not None:
-                wanted += [(layer, tile, IN_FULL) for tile in self.distrust(name, *breach)]
+                wanted += [(name, tile, IN_FULL) for tile in self.distrust(name, *breach)]
         return wanted
 
     def to_audit(self, layer: str) -> list[Audit]:

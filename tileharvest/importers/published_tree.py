@@ -104,7 +104,7 @@ class PublishedTree:
     async def keep_missed(self) -> None:
         """Keeps a result for each known tile that the commit does not list."""
         while missed := await self._harvest.unasked():
-            await self._keep([(layer.name, tile) for layer, tile in missed])
+            await self._keep(missed)
 
     def _fetched(
         self, entry: GitEntry, folder: Path, agent: str, check: Callable[[], None]

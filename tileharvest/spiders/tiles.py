@@ -43,7 +43,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.results import LATE, ON_WALK
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
-    from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.results import Asked
     from tileharvest.walk.decision import Decision
 
@@ -266,14 +265,6 @@ class TileSpider(Spider):
         self._requested[block.place] = before | block.mask
         return block.only(~before)
 
-    def _asking(self, wanted: Iterable[tuple[Layer, Tile, Asked]]) -> Iterator[BlockRequest]:
-        """Yields the requests for these tiles, each with how it is asked."""
-        groups: dict[tuple[str, Asked], list[Tile]] = {}
-        for layer, tile, asked in wanted:
-            groups.setdefault((layer.name, asked), []).append(tile)
-        for (name, asked), tiles in groups.items():
-            yield from (self.ask(block, asked) for block in blocks_of(name, tiles))
-
     def idle(self) -> None:
         """Ends the harvest when nothing is left to do. Tiles that were missed are asked for first."""
         if self.crawl.is_ending or not self.harvest.is_open:
@@ -450,18 +441,22 @@ class TileSpider(Spider):
         This comes when no block is given up: tiles below a missed one would pass for vanished."""
         if self._tree is not None:
             await self._tree.keep_missed()
-        unasked = [(layer, tile, LATE) for layer, tile in await self._unasked()]
-        return [*self._asking(unasked)] or [*self._asking(await self.harvest.audit())]
+        unasked = [(name, tile, LATE) for name, tile in await self._unasked()]
+        groups: dict[tuple[str, Asked], list[Tile]] = {}
+        for name, tile, asked in unasked or await self.harvest.audit():
+            groups.setdefault((name, asked), []).append(tile)
+        blocks = ((block, how) for (name, how), tiles in groups.items() for block in blocks_of(name, tiles))
+        return [self.ask(block, how) for block, how in blocks]
 
-    async def _unasked(self) -> list[tuple[Layer, Tile]]:
+    async def _unasked(self) -> list[tuple[str, Tile]]:
         """Returns the known tiles that the walk did not reach. A tile that was among them before, and was
         asked since, counts as failed: it would be asked without an end."""
         before = self._asked_late
         while found := await self.harvest.unasked():
-            self._asked_late = {(layer.name, tile) for layer, tile in found}
-            for layer, tile in self._asked_late & before:
-                await self.harvest.keep_failed(blocks_of(layer, [tile])[0], _WITHOUT_RESULT)
-            if missed := [(layer, tile) for layer, tile in found if (layer.name, tile) not in before]:
+            self._asked_late = set(found)
+            for name, tile in self._asked_late & before:
+                await self.harvest.keep_failed(blocks_of(name, [tile])[0], _WITHOUT_RESULT)
+            if missed := [place for place in found if place not in before]:
                 return missed
         return []
 

@@ -27,8 +27,20 @@ from tests.servers.redis import RedisServer, redis_server
 from tests.servers.s3 import S3, lead_to
 from tests.servers.s3 import s3 as s3_server
 
-for _name in ("DATABASE_URL", "TILE_STORE", "REDIS_URL", "REDIS_HOST", "REDIS_PORT", "PROMETHEUS_PORT"):
-    # What the developer's own harvests use is not for tests.
+for _name in (
+    *(
+        "DATABASE_URL",
+        "TILE_STORE",
+        "REDIS_URL",
+        "REDIS_HOST",
+        "REDIS_PORT",
+        "PROMETHEUS_PORT",
+        "PROMETHEUS_HOST",
+    ),
+    *("TILEHARVEST_MAPS", "TILEHARVEST_DATA", "TILEHARVEST_CONTACT", "TILEHARVEST_VIEWER", "SCRAPY_PROJECT"),
+    *("FORCE_COLOR", "NO_COLOR", "COLUMNS", "http_proxy", "https_proxy", "all_proxy"),
+):
+    # What the developer's own harvests and terminal use is not for tests.
     os.environ.pop(_name, None)
 
 # The processes of pytest and hundreds of programs would each compile anew what they load, for seconds.

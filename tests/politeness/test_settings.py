@@ -136,7 +136,7 @@ def test_a_host_has_its_own_limits_or_those_of_its_most_generous_map(
 @pytest.mark.parametrize(
     ("own", "toml", "agents"),
     [
-        ({}, "", ("TileHarvest/0.1",)),
+        ({"CONTACT": ""}, "", ("TileHarvest/0.1",)),
         ({"CONTACT": "all@example.net"}, "", ("TileHarvest/0.1 (+all@example.net)",)),
         ({"CONTACT": "all@example.net"}, 'contact = "me"', ("TileHarvest/0.1 (+me)",)),
         ({}, 'contact = "me"\nuser_agents = ["A", "B"]', ("A", "B")),

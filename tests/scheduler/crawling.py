@@ -22,6 +22,8 @@ STUBS: Final[dict[str, Any]] = {
     "QUEUE_NAME": "stub",
     "RETRY_TIMES": 0,
     "ROBOTSTXT_OBEY": False,
+    # So long that none ends between two crawls of a test.
+    "SEGMENT": "every:1000w",
 }
 """Settings of every crawl, unless told otherwise."""
 

@@ -92,9 +92,7 @@ def test_without_a_dupefilter_nothing_is_dropped(crawls: Crawls) -> None:
 def test_a_page_whose_callback_was_renamed_is_asked_anew_when_the_spider_comes_to_it(crawls: Crawls) -> None:
     page = crawls.write_page("page")
     renamed = {"url": page, "callback": "parse_item"}
-    first, again = crawls.crawl(
-        run(renamed, spider="RenamedSpider", SEGMENT="every:1000w"), run(page, SEGMENT="every:1000w")
-    )
+    first, again = crawls.crawl(run(renamed, spider="RenamedSpider"), run(page))
     (line,) = first.said("ERROR")
     assert "callback 'parse_item' is not a method of the spider" in line
     assert (first.counted("left"), first.counted("failed"), first.counted("seen")) == (0, 1, 0)

@@ -2,6 +2,7 @@
 
 import random
 from datetime import date
+from math import floor
 from typing import Any
 
 import msgspec
@@ -124,9 +125,9 @@ def test_a_place_is_where_the_server_has_it(call: Call) -> None:
         places = [[{"x": x - 0.5, "y": y, "z": z - 0.5}, layout] for x, y, z in found]
         points = call("projection.js", "worldToGrid", places)
         assert [(at["x"], at["y"]) for at in points] == [pytest.approx(at, abs=1e-6) for at in found.values()]
-        blocks = [its.block_at(at["x"] + 0.1, at["y"] + 0.1) for at in points]
-        inside = [[{"x": at["x"] + 0.1, "y": at["y"] + 0.1}, layout] for at in points]
-        assert call("projection.js", "blockAt", inside) == [{"x": x, "z": z} for x, z in blocks]
+        inside = [{"x": at["x"] + 0.1, "y": at["y"] + 0.1} for at in points]
+        blocks = [dict(zip("xz", map(floor, its.place_at(**at)), strict=True)) for at in inside]
+        assert call("projection.js", "blockAt", [[at, layout] for at in inside]) == blocks
     regions = {(511, 512): "r.0.1.mca", (-512, -513): "r.-1.-2.mca"}
     assert call("projection.js", "regionFile", [list(block) for block in regions]) == list(regions.values())
 

@@ -189,14 +189,16 @@ class Scheduler(BaseScheduler):
 
     def through(self, handed: Handed) -> None:
         """Ends the lease of a request that is through. What was enqueued before becomes durable before, or
-        together with this. Doing it twice is harmless."""
+        together with this. While others are ready, the queue is told with the next exchange, which comes
+        within a second. Doing it twice is harmless."""
         lease = handed.lease
         if self.middleware.handed.pop((lease.id, lease.attempt), None) is None or not self.is_open:
             return
         # Results that may not be kept are asked again in a later run.
         how: Any = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
         self._ended.append(End(lease.id, lease.attempt, how, handed.reason))
-        self._look_again()
+        if not self._ready:
+            self._look_again()
 
     # What spiders, extensions and commands ask
 
@@ -208,6 +210,8 @@ class Scheduler(BaseScheduler):
 
     async def told(self) -> None:
         """Returns when the queue has taken all that was meant for it."""
+        if self._ended:
+            self._look_again()
         if self._exchanging is not None:
             await self._has_told.wait()
 

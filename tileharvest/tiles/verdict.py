@@ -6,7 +6,6 @@ The table in docs/outcomes.md has the rules. They are decided here and nowhere e
 from __future__ import annotations
 
 import hashlib
-import re
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -36,8 +35,6 @@ failures."""
 TOO_MANY: Final = 429
 REFUSED: Final = frozenset({403, TOO_MANY})
 """The statuses with which a host answers if it is asked too often. 403 may mean something else."""
-
-_LENGTH: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -233,7 +230,9 @@ def retry_after(value: str | None, now: datetime) -> float | None:
 def length_of(value: str | None) -> int | None:
     """Returns the number of bytes that a Content-Length header states. Returns None if there is no header,
     and if it is not a number of at most 19 digits: Python refuses to read thousands of digits."""
-    return int(value) if value is not None and _LENGTH.fullmatch(value) else None
+    if value is None or len(value) > 19 or not (value.isascii() and value.isdigit()):
+        return None
+    return int(value)
 
 
 def with_attempts(reason: str, attempts: int) -> str:

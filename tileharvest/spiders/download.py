@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from http import HTTPStatus
@@ -125,8 +125,6 @@ class TileDownloadHandler:
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
         """What goes on beside the blocks: redirected tiles, and rests that the other workers hear of."""
-        self._left: Counter[str] = Counter()
-        """By host: the tiles that have been answered since tiles were last started."""
         self._crawl.oldest_requests.append(self._oldest)
 
     @classmethod
@@ -185,6 +183,7 @@ class TileDownloadHandler:
         finally:
             self._cut(block)
             self._open.remove(block)
+            self._throttle.left(block.host, block.places - block.under_way)
             if block.timer is not None:
                 # Otherwise it would keep all bodies in memory until then.
                 block.timer.cancel()
@@ -205,9 +204,10 @@ class TileDownloadHandler:
         """Starts the tiles that may start now. What has to wait is left to a task."""
         self._start = None
         throttle = self._throttle
-        for host, number in self._left.items():
-            throttle.left(host, number)
-        self._left.clear()
+        for one in self._open:
+            if one.places > one.under_way:
+                throttle.left(one.host, one.places - one.under_way)
+                one.places = one.under_way
         if self._crawl.is_ending or throttle.held is not None:
             for held in tuple(self._blocks):
                 self._cut(held)
@@ -266,6 +266,8 @@ class TileDownloadHandler:
         if block.timer is None:
             block.timer = self._loop.call_later(LONGEST, self._cut, block)
         block.under_way += number
+        block.places += number
+        block.requests += number
         request, heads, asked = block.request, block.heads, block.request.method
         if heads.is_refused:
             block.gets |= mask_of(block.waiting)
@@ -288,10 +290,8 @@ class TileDownloadHandler:
 
     def _replied(self, block: _BlockDownload, bit: int, transfer: Transfer, reply: Reply | Exception) -> None:
         """Keeps what came for a tile, and ends its block if that was the last one."""
-        block.requests += 1
         block.seconds += self._loop.time() - transfer.since
         block.under_way -= 1
-        self._left[block.host] += 1
         self._start = self._start or self._loop.call_soon(self._start_tiles)
         if isinstance(reply, Reply) and reply.body:
             block.size += len(reply.body)
@@ -301,7 +301,8 @@ class TileDownloadHandler:
             isinstance(reply, Reply)
             and reply.status in _PLAIN
             and block.host in self._outages.well
-            and (not block.checked >> bit & 1 if block.gets >> bit & 1 else block.heads.is_certain)
+            and not block.checked
+            and (block.heads.is_certain or block.gets >> bit & 1)
         ):
             block.replies[bit] = reply
         elif isinstance(reply, Exception):
@@ -309,13 +310,13 @@ class TileDownloadHandler:
         else:
             answer = reply.answer(by_head=transfer.method == "HEAD")
             if answer.location is not None and self._is_redirect(answer):
-                block.under_way += 1
+                block.following += 1
                 self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
                 return
             self._understand(block, bit, answer)
         if block.size >= MOST_BYTES:
             self._cut(block)
-        if not (block.waiting or block.under_way):
+        if not block.under_way:
             block.end_if_complete()
 
     def _is_redirect(self, answer: Answer) -> bool:
@@ -336,12 +337,12 @@ class TileDownloadHandler:
             _, last = await self._redirects.follow(ask, method, url, reply, terms)
             found = last.answer(by_head=method == "HEAD")
         except HeldError:
-            block.under_way -= 1
+            block.following -= 1
             block.end_if_complete()
             return
         except Exception as error:  # noqa: BLE001 - whatever a transfer raises means: no answer
             found = error
-        block.under_way -= 1
+        block.following -= 1
         if isinstance(found, Answer):
             block.size += len(found.body)
         self._understand(block, bit, found)
@@ -546,11 +547,14 @@ class _BlockDownload:
         """The bits of the tiles that have not started."""
         self.timer: asyncio.TimerHandle | None = None
         """Cuts the block short. None before its first tile has started."""
-        self.under_way = 0
+        self.under_way = self.following = 0
+        """The tiles that have been asked and not answered, and those that are being redirected."""
         self.replies: dict[int, Reply] = {}
         """By bit: the answers that say whether the tile is there. They are read all at once in the end."""
         self.answers: dict[int, Answer | Exception] = {}
         """By bit: all other answers."""
+        self.places = 0
+        """The places that the throttle has given to its tiles, and has not got back."""
         self.requests, self.seconds = 0, 0.0
         """The tiles that were asked, and how long their answers took together."""
         self.size = 0
@@ -571,7 +575,7 @@ class _BlockDownload:
         return heads.is_open or (is_untried and bool(request.block.mask & request.expected & ~self.gets))
 
     def end_if_complete(self) -> None:
-        if not (self.waiting or self.under_way or self.done.done()):
+        if not (self.waiting or self.under_way or self.following or self.done.done()):
             self.done.set_result(None)
 
     def response(self) -> BlockResponse:

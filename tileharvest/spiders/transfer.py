@@ -36,13 +36,6 @@ if TYPE_CHECKING:
 
 _HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
-_READ: Final = re.compile(
-    r"\n(etag|last-modified|content-length|retry-after|location):[ \t]*((?:[^\n]*[^ \t\r\n])?)",
-    re.IGNORECASE | re.ASCII,
-)
-"""The headers on which a verdict rests, and those by which a redirect and a rest are understood. A value has
-no spaces round it."""
-
 _FAILURES: Final[Mapping[int, type[Exception]]] = {
     pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
     pycurl.E_COULDNT_RESOLVE_PROXY: DownloadConnectionRefusedError,
@@ -119,19 +112,18 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
     def answer(self, *, by_head: bool) -> Answer:
         """Returns the parts on which a verdict rests. Of a header that came twice, the last one counts."""
-        head = self.heads
-        if head.find(b"\n\r\n") + 3 != len(head) or b"\n\n" in head:
-            head = _last_head(head)
-        # What lies between two headers, the name and the value of the next one, and so on.
-        parts = _READ.split(head.decode("latin-1"))
-        found = dict(zip(map(str.lower, parts[1::3]), parts[2::3], strict=True)).get
+        heads = self.heads
+        # A body may have trailers behind it.
+        head = (heads if by_head and b"\nHTTP/" not in heads else _last_head(heads)).decode("latin-1")
+        lowered = head.lower()
+        length = _value(head, lowered, "\ncontent-length:")
         return Answer(
             self.status,
-            Validator(found("etag"), found("last-modified")),
-            length_of(found("content-length")) if by_head else len(self.body),
+            Validator(_value(head, lowered, "\netag:"), _value(head, lowered, "\nlast-modified:")),
+            length_of(length) if by_head else len(self.body),
             self.body,
-            found("location"),
-            found("retry-after"),
+            _value(head, lowered, "\nlocation:"),
+            _value(head, lowered, "\nretry-after:"),
         )
 
 
@@ -319,12 +311,22 @@ def _too_slow(words: str, terms: Terms) -> str:
     return f"no whole answer within {terms.timeout:g} s"
 
 
+def _value(head: str, lowered: str, name: str) -> str | None:
+    """Returns the value of a header. `lowered` is the head in small letters, and so is the name."""
+    start = lowered.rfind(name)
+    if start < 0:
+        return None
+    start += len(name)
+    return head[start : head.find("\n", start)].strip(" \t\r")
+
+
 def _last_head(heads: bytes) -> bytes:
-    """Returns the headers of the last of these heads. Trailers, which follow the parts of a body, are no
-    headers."""
+    """Returns the headers of the last of these heads, with a line feed before and behind them. Trailers,
+    which follow the parts of a body, are no headers."""
     start = max(heads.rfind(b"\n\nHTTP/"), heads.rfind(b"\n\r\nHTTP/") + 1) + 2
     blank = _BLANK_LINE.search(heads, start)
-    return heads[heads.find(b"\n", start) : blank.start() if blank else len(heads)]
+    end = blank.start() if blank else len(heads)
+    return heads[heads.find(b"\n", start) : end] + b"\n"
 
 
 @cache

@@ -82,13 +82,20 @@ class Connections:
         self._next_look: asyncio.TimerHandle | None = None
         self._under_way: dict[pycurl.Curl, Transfer] = {}
 
-    def begin(self, transfer: Transfer) -> None:
-        """Begins a transfer. The transfer hears once that it has ended, and not before this returns."""
-        self._multi.add_handle(transfer.curl)
-        self._under_way[transfer.curl] = transfer
-        # Never at once: libcurl must not be called from here.
-        self._soon = self._soon or self._loop.call_soon(self._run_timers)
-        self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
+    def begin(self, *transfers: Transfer) -> None:
+        """Begins transfers. Each hears once that it has ended, and not before this returns."""
+        for transfer in transfers:
+            try:
+                self._multi.add_handle(transfer.curl)
+            except pycurl.error as error:
+                # The connections are closed.
+                self._loop.call_soon(transfer.ended, error)
+            else:
+                self._under_way[transfer.curl] = transfer
+        if self._under_way:
+            # Never at once: libcurl must not be called from here.
+            self._soon = self._soon or self._loop.call_soon(self._run_timers)
+            self._next_look = self._next_look or self._loop.call_later(_LOOK, self._look)
 
     def stop(self, transfer: Transfer) -> None:
         """Ends a transfer, unless it has ended."""

@@ -271,6 +271,7 @@ class TileDownloadHandler:
         request, heads, asked = block.request, block.heads, block.request.method
         if heads.is_refused:
             block.gets |= mask_of(block.waiting)
+        transfers = []
         for _ in range(number):
             bit = block.waiting.popleft()
             method, terms = asked, block.terms
@@ -284,7 +285,9 @@ class TileDownloadHandler:
             elif not heads.is_tried and request.expected >> bit & 1:
                 heads.is_tried = heads.is_open = True
                 block.trial = bit
-            self._send(method, block.urls[bit], terms, partial(self._replied, block, bit))
+            answered = partial(self._replied, block, bit)
+            transfers.append(self._transfer(method, block.urls[bit], terms, answered))
+        self._connections.begin(*transfers)
         if not block.waiting:
             self._blocks.remove(block)
 
@@ -446,7 +449,8 @@ class TileDownloadHandler:
             if not replied.done():
                 replied.set_result(reply)
 
-        transfer = self._send(method, url, terms, answered, body)
+        transfer = self._transfer(method, url, terms, answered, body)
+        self._connections.begin(transfer)
         try:
             return await replied
         except asyncio.CancelledError:
@@ -469,7 +473,7 @@ class TileDownloadHandler:
 
     # Transfers
 
-    def _send(
+    def _transfer(
         self,
         method: str,
         url: str,
@@ -477,7 +481,7 @@ class TileDownloadHandler:
         answered: Callable[[Transfer, Reply | Exception], None],
         body: bytes = b"",
     ) -> Transfer:
-        """Sends a request. `answered` is called once, and not before this returns."""
+        """Returns a request that is ready to begin. `answered` is called once."""
         idle = None if body else self._idle.get(method)
         if idle:
             transfer = idle.pop()
@@ -486,11 +490,6 @@ class TileDownloadHandler:
             self._transfers.add(transfer)
         transfer.prepare(url, terms, body)
         transfer.answered, transfer.since = answered, self._loop.time()
-        try:
-            self._connections.begin(transfer)
-        except pycurl.error as error:
-            # The connections are closed.
-            self._loop.call_soon(transfer.ended, error)
         return transfer
 
     def _terms(self, request: Request) -> Terms:

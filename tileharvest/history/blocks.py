@@ -206,26 +206,24 @@ _RENEW: Final = (
 )
 
 
+_OF_DAY: Final = _OF_VERSIONS & (versions.c.day == bindparam("its_day", type_=Date))
 _LATER: Final = versions.alias()
-_LATEST_OF_DAY: Final = insert_into(tiles).from_select(
+_POINTING: Final = insert_into(tiles).from_select(
     [*TILE, "version"],
     select(*(versions.c[name] for name in (*TILE, "id"))).where(
-        _OF_VERSIONS,
-        versions.c.day == bindparam("its_day", type_=Date),
-        ~exists().where(is_same_tile(_LATER, versions), _LATER.c.day > versions.c.day),
+        _OF_DAY, ~exists().where(is_same_tile(_LATER, versions), _LATER.c.day > versions.c.day)
     ),
 )
-_POINT_AT_VERSIONS: Final = _LATEST_OF_DAY.on_conflict_do_update(
-    index_elements=[tiles.c[name] for name in TILE], set_={"version": _LATEST_OF_DAY.excluded.version}
+_POINT_AT_VERSIONS: Final = _POINTING.on_conflict_do_update(
+    index_elements=[tiles.c[name] for name in TILE], set_={"version": _POINTING.excluded.version}
 )
-_ITS_DAYS: Final[Any] = bindparam("its_days", expanding=True)
-_FORGET_COUNTS: Final = delete(changes).where(
-    *(changes.c[name] == bindparam(f"cover_{name}") for name in TILE), changes.c.day.in_(_ITS_DAYS)
+_FORGET_COUNT: Final = delete(changes).where(
+    *(changes.c[name] == bindparam(f"cover_{name}") for name in TILE), changes.c.day == bindparam("its_day")
 )
 _COUNT: Final = insert_into(changes).from_select(
     list(changes.c.keys()),
     select(*(bindparam(f"cover_{name}", type_=Integer) for name in TILE), versions.c.day, func.count())
-    .where(_OF_VERSIONS, versions.c.day.in_(_ITS_DAYS))
+    .where(_OF_DAY)
     .group_by(versions.c.day),
 )
 
@@ -328,22 +326,18 @@ def record_versions(
         tile = block.tile(bit)
         rows.append(version_row((layer, tile.zoom, tile.x, tile.y), version, harvest))
     write_versions(connection, rows)
-    follow_versions(connection, layer, block, [day], [day])
+    follow_versions(connection, layer, block, [day])
 
 
-def follow_versions(
-    connection: Connection, layer: int, block: Block, latest: Collection[date], days: Collection[date]
-) -> None:
-    """Writes what follows from the versions of a block: which of the `latest` days are the latest ones of
-    their tiles, and how many tiles have a version of each of these days."""
+def follow_versions(connection: Connection, layer: int, block: Block, days: Collection[date]) -> None:
+    """Writes what follows from a block's versions of these days: which are the latest ones of their tiles,
+    and how many there are of each day."""
     cover = block.tile(0).ancestor(BLOCK_LEVELS)
     place = (layer, block.zoom, cover.x, cover.y)
-    its: Row = {f"cover_{name}": number for name, number in zip(TILE, place, strict=True)}
-    its |= {**_places(layer, block), "its_days": list(days)}
-    if latest:
-        connection.execute(_POINT_AT_VERSIONS, [{**its, "its_day": day} for day in latest])
-    connection.execute(_FORGET_COUNTS, its)
-    connection.execute(_COUNT, its)
+    its = _places(layer, block) | {f"cover_{name}": one for name, one in zip(TILE, place, strict=True)}
+    its_days = [{**its, "its_day": day} for day in days]
+    for statement in (_POINT_AT_VERSIONS, _FORGET_COUNT, _COUNT):
+        connection.execute(statement, its_days)
 
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:

@@ -371,7 +371,6 @@ def _write_versions(
     ]
     if rows:
         write_versions(connection, rows)
-    latest = {now[-1].version.day for now in changed.values() if now}
     for block in blocks_of("", (Tile(*cell) for cell in changed)):
-        follow_versions(connection, layer, block, latest, days)
+        follow_versions(connection, layer, block, days)
         write_present(connection, layer, block)

@@ -61,6 +61,7 @@ class FileStore:
     def __init__(self, root: Path) -> None:
         """Touches nothing."""
         self._root = root
+        self._place = str(root)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         for image, body in images.items():
@@ -71,15 +72,15 @@ class FileStore:
             if not self._root.is_dir():
                 _create_folder(str(self._root))
             with _opened(self._root) as descriptor:
-                places = {image: self.path(image.file_name) for image in images}
+                places = {self.path(image.file_name): image for image in images}
                 # Those of files that were there, too: their writer may have been killed before this step.
-                folders = {place.rpartition("/")[0] for place in places.values()}
-                for folder in folders.difference(f"{self._root}/{name}" for name in os.listdir(descriptor)):
+                folders = {place.rpartition("/")[0] for place in places}
+                for folder in folders.difference(f"{self._place}/{name}" for name in os.listdir(descriptor)):
                     _create_folder(folder)
-                new = {image for image, place in places.items() if _size(place) != image.size}
-                self._write({places[image]: images[image] for image in new}, descriptor)
+                new = {place: image for place, image in places.items() if _size(place) != image.size}
+                _write({place: images[image] for place, image in new.items()}, descriptor)
                 sync(folders, descriptor)
-        return new
+        return set(new.values())
 
     def named(self, name: str) -> bytes:
         expect_image_name(name)
@@ -111,26 +112,7 @@ class FileStore:
     def path(self, name: str) -> str:
         """Returns where the image of this file name is, or would be. To make a Path would take as long as
         reading a small image."""
-        return f"{self._root}/{name[:2]}/{name}"
-
-    def _write(self, bodies: Mapping[str, bytes], descriptor: int) -> None:
-        """Writes the files. Each has a temporary name until all of them are on the disk."""
-        unnamed: dict[str, str] = {}
-        ending = f".{token_hex(8)}{_UNFINISHED}"
-        try:
-            for place, body in bodies.items():
-                folder, _, name = place.rpartition("/")
-                temporary = f"{folder}/.{name}{ending}"
-                unnamed[temporary] = place
-                _write_new(temporary, body)
-            sync(unnamed, descriptor)
-            for temporary, place in unnamed.items():
-                os.replace(temporary, place)
-        except BaseException:
-            for temporary in unnamed:
-                with suppress(OSError):
-                    os.unlink(temporary)
-            raise
+        return f"{self._place}/{name[:2]}/{name}"
 
 
 def _create_folder(folder: str) -> None:
@@ -176,6 +158,26 @@ def _is_synced_whole(descriptor: int) -> bool:
     state = ctypes.create_string_buffer(_STATFS_BYTES)
     is_known = _C_LIBRARY.fstatfs(descriptor, state) == 0
     return is_known and ctypes.c_long.from_buffer(state).value & 0xFFFFFFFF in _SYNCED_WHOLE
+
+
+def _write(bodies: Mapping[str, bytes], descriptor: int) -> None:
+    """Writes the files. Each has a temporary name until all of them are on the disk."""
+    unnamed: dict[str, str] = {}
+    ending = f".{token_hex(8)}{_UNFINISHED}"
+    try:
+        for place, body in bodies.items():
+            folder, _, name = place.rpartition("/")
+            temporary = f"{folder}/.{name}{ending}"
+            unnamed[temporary] = place
+            _write_new(temporary, body)
+        sync(unnamed, descriptor)
+        for temporary, place in unnamed.items():
+            os.replace(temporary, place)
+    except BaseException:
+        for temporary in unnamed:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise
 
 
 def _write_new(file: str, body: bytes) -> None:

@@ -19,7 +19,7 @@ from tileharvest.history.damage import ask_anew
 from tileharvest.history.recorded_versions import RecordedVersion, named_images
 from tileharvest.history.settings import open_history, open_history_for_reading
 from tileharvest.maps.settings import all_maps
-from tileharvest.queue.port import pushed
+from tileharvest.queue.port import PUSHED, Entry
 from tileharvest.queue.settings import has_local_worker, is_shared, workers_of_all
 from tileharvest.store.port import HeldImage, TileStore
 from tileharvest.store.settings import open_store
@@ -148,9 +148,8 @@ def _asked_anew(settings: BaseSettings, missing: Sequence[_Missing]) -> list[Rec
         asked = ask_anew(history, {named.image for named, _ in missing}, maps)
     for name in sorted({one.map_name for one in asked}):
         owner = QueueOwner(settings, name, maps[name])
-        owner.push(
-            [pushed(tile_order(owner, one.layer, one.tile, 1)) for one in asked if one.map_name == name]
-        )
+        bodies = [tile_order(owner, one.layer, one.tile, 1) for one in asked if one.map_name == name]
+        owner.push([Entry(body, PUSHED, None, 1) for body in bodies])
     return asked
 
 

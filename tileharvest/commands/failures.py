@@ -16,7 +16,7 @@ from tileharvest.history.settings import open_history
 from tileharvest.history.summaries import FailedTile, failed_tiles, forget_failures
 from tileharvest.politeness.robots import FORBIDDEN
 from tileharvest.queue.codec import CodecError, decode
-from tileharvest.queue.port import PUSHED, Failure, pushed
+from tileharvest.queue.port import PUSHED, Entry, Failure
 
 _MANY: Final = 3
 """After failing in this many harvests in a row, a tile will probably fail again. The command says so."""
@@ -45,7 +45,8 @@ class Command(ProjectCommand):
             rows = [*map(_plain_tile, tiles), *map(_plain, failures)]
             return rows, _table(rows, nothing)
         if tiles and opts.retry:
-            owner.push([pushed(tile_order(owner, one.layer, one.tile, 1)) for one in tiles])
+            bodies = [tile_order(owner, one.layer, one.tile, 1) for one in tiles]
+            owner.push([Entry(body, PUSHED, None, 1) for body in bodies])
         if failures:
             ids, lane = [one.id for one in failures], PUSHED if opts.retry else None
             owner.ask(lambda queue: queue.take_up(ids, lane))

@@ -10,7 +10,7 @@ from tileharvest.commands.project_command import Answer, ProjectCommand, value
 from tileharvest.commands.settings import QueueOwner, queue_owner
 from tileharvest.errors import ConfigurationError
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
-from tileharvest.queue.port import pushed
+from tileharvest.queue.port import PUSHED, Entry
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import TILE_MARK
 
@@ -27,12 +27,11 @@ class Command(ProjectCommand):
 
     def answer(self, opts: Namespace) -> Answer:
         owner = queue_owner(self.settings, opts.name)
-        owner.push(
-            [
-                pushed(_body(owner, one, opts.priority), opts.priority, urlsplit(one).hostname or "")
-                for one in opts.tile
-            ]
-        )
+        entries = []
+        for one in opts.tile:
+            slot = urlsplit(one).hostname or ""
+            entries.append(Entry(_body(owner, one, opts.priority), PUSHED, None, opts.priority, slot=slot))
+        owner.push(entries)
         words = f"{len(opts.tile)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up"
         return None, [f"{words} what is pushed, or else the next one"]
 

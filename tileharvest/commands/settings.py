@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo
 
 from scrapy.settings import BaseSettings
@@ -18,9 +20,10 @@ from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.history.database import History
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.description import MapDescription
-from tileharvest.maps.settings import all_maps, described_map, maps_file, setting
+from tileharvest.maps.settings import all_maps, data_folder, described_map, maps_file, setting
 from tileharvest.queue.port import Entry, RequestQueue
-from tileharvest.queue.settings import has_local_worker, has_queue, open_beside, queue_names, workers_on
+from tileharvest.queue.settings import has_local_worker, has_queue, open_beside, workers_on
+from tileharvest.queue.sqlite.queue import file_stem
 from tileharvest.scheduler.settings import queue_name
 from tileharvest.spiders.tiles import TileSpider
 
@@ -54,7 +57,10 @@ class QueueOwner:
         if self.description is not None:
             return self.name
         name = queue_name(self.settings, self.name)
-        with_arguments = queue_names(self.settings, f"{name}:")
+        begins = glob.escape(file_stem(f"{name}:"))
+        files = data_folder(self.settings).glob(f"queues/{begins}*.sqlite")
+        newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+        with_arguments = [unquote(file.stem) for file in newest]
         known = [name, *with_arguments] if has_queue(self.settings, name) else [*with_arguments, name]
         return next((one for one in known if has_local_worker(self.settings, one)), known[0])
 

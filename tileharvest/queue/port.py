@@ -11,11 +11,11 @@ import msgspec
 from tileharvest.errors import QueueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 PUSHED: Final = ""
-"""The segment of requests that a person has pushed. It never ends, so they wait until they are made."""
-
+"""The segment of requests that a person has pushed. It never ends, so they wait until they are made. They
+have no fingerprint, and are made whether the same were made before or not."""
 
 LAST: Final = -(2**53)
 """The priority of a request whose workers have ended too often. It is made last of all, so that one that ends
@@ -62,11 +62,6 @@ class Entry(msgspec.Struct, frozen=True):
     """The seconds since 1970 before which the request is not offered. None offers it at once."""
     slot: str = ""
     """What the request shares a download slot with, which is usually the host. See `RequestQueue`."""
-
-
-def pushed(body: bytes, priority: int = 1, slot: str = "") -> Entry:
-    """Returns what a person pushes. It is made whether the same was made before or not."""
-    return Entry(body, PUSHED, None, priority, slot=slot)
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -190,11 +185,6 @@ class Worker(msgspec.Struct):
             "finished": self.finished,
             "leased": self.leased,
         }
-
-
-def named(workers: Iterable[Worker]) -> str:
-    """Returns a text such as `box-1 (pid 31), box-2 (pid 7)`."""
-    return ", ".join(f"{worker.host} (pid {worker.pid})" for worker in workers)
 
 
 SILENT: Final = 30.0

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import glob
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
-from urllib.parse import unquote
 
 from scrapy.utils.misc import load_object
 
@@ -122,13 +120,6 @@ def lease_seconds(settings: BaseSettings) -> float:
 def has_queue(settings: BaseSettings, name: str) -> bool:
     """Returns whether there is a queue that a command may look into. In Redis there is one for each name."""
     return is_shared(settings) or _queue_file(settings, name).is_file()
-
-
-def queue_names(settings: BaseSettings, begins: str) -> list[str]:
-    """Returns the names of the queues in files that begin with this text, the newest first."""
-    files = data_folder(settings).glob(f"queues/{glob.escape(file_stem(begins))}*.sqlite")
-    newest = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    return [unquote(file.stem) for file in newest]
 
 
 def has_local_worker(settings: BaseSettings, name: str) -> bool:

@@ -18,12 +18,12 @@ from scrapy.utils.misc import load_object
 from tileharvest.errors import QueueError
 from tileharvest.maps.settings import setting, switch
 from tileharvest.queue.controls import Controls
-from tileharvest.queue.port import PUSHED, named
+from tileharvest.queue.port import PUSHED
 from tileharvest.queue.settings import local_queue, queue_kind, redis_queue, segment_resolver
 from tileharvest.scheduler.crawl import crawl_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -159,3 +159,8 @@ def refuse_company(
             f"a crawl cannot start afresh while others work on it: {named(others)}; nothing was changed;"
             " let them end or stop them, or leave out --fresh or -a fresh=1 to work with them"
         )
+
+
+def named(workers: Iterable[Worker]) -> str:
+    """Returns a text such as `box-1 (pid 31), box-2 (pid 7)`."""
+    return ", ".join(f"{worker.host} (pid {worker.pid})" for worker in workers)

@@ -115,10 +115,6 @@ def test_the_second_signal_names_the_maps_that_are_left_at_once(stage: Stage) ->
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=240)
     assert (process.returncode, errors) == (0, "left at once, and going on at the next start: small\n")
-    stage.site.rules.clear()
-    with stage.project.running("run") as process:
-        said(process, "nothing is due")
-    assert len(stage.project.versions()) == len(PATHS)
 
 
 def test_a_line_for_each_map_is_written_when_it_is_done_and_the_last_names_the_worst(

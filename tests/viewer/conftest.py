@@ -6,7 +6,8 @@ from typing import Final
 import pytest
 
 from tests.viewer.asking import Client, serving
-from tests.viewer.building import World
+from tests.viewer.building import FIRST, World, picture
+from tileharvest.tiles.grid import Tile
 from tileharvest.viewer.page_files import page_files
 
 _page_files: Final = cache(page_files)
@@ -26,8 +27,10 @@ def world(tmp_path: Path) -> World:
     return World(folder)
 
 
-@pytest.fixture
-def client(world: World) -> Iterator[Client]:
-    """Of a viewer over the world."""
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Of a viewer over one tile, at the origin."""
+    world = World(tmp_path_factory.mktemp("world"))
+    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
     with serving(world) as running:
         yield running

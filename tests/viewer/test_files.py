@@ -3,7 +3,6 @@
 import gzip
 import io
 import re
-from collections.abc import Iterator
 from hashlib import sha1
 from pathlib import Path
 
@@ -20,14 +19,6 @@ NAME = sha1(BODY).hexdigest()
 PATH = f"/tiles/{NAME}.png"
 FOR_EVER = "public, max-age=31536000, immutable"
 MOST_BYTES = 110_000
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    world = World(tmp_path_factory.mktemp("world"))
-    world.harvest(FIRST, {Tile(0, 1, 1): BODY})
-    with serving(world) as running:
-        yield running
 
 
 def test_an_image_is_answered_as_it_was_stored_and_kept_for_ever(client: Client) -> None:

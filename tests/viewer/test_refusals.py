@@ -1,7 +1,6 @@
 """What is wrong with a question is said in one line, with what there is; and no question is a mistake of the
 program."""
 
-from collections.abc import Iterator
 from hashlib import sha1
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -11,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import fuzzed
-from tests.viewer.asking import Client, of_area, serving
-from tests.viewer.building import FIRST, MAP, World, picture
-from tileharvest.tiles.grid import Tile, TileRange
+from tests.viewer.asking import Client, of_area
+from tests.viewer.building import FIRST, MAP, picture
+from tileharvest.tiles.grid import TileRange
 
 API: Final = f"/api/v1/maps/{MAP}"
 NAME: Final = sha1(picture()).hexdigest()
@@ -22,14 +21,6 @@ VIEW: Final[dict[str, object]] = {**of_area(TileRange(0, 1, 3, 1, 3), **LAYER), 
 PERIOD: Final = {**LAYER, "after": "2021-02-13", "until": "2021-02-16"}
 EVENTS: Final = {**LAYER, "from": "2021-02-13", "to": "2021-02-16"}
 PLACE: Final = f"/s/{MAP}/{FIRST}"
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    world = World(tmp_path_factory.mktemp("world"))
-    world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    with serving(world) as running:
-        yield running
 
 
 @pytest.mark.parametrize(

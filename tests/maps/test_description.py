@@ -141,7 +141,7 @@ def test_a_file_that_is_no_list_of_maps_is_refused(write, text, message):
 
 
 def test_missing_file_is_refused_with_the_way_to_make_one(tmp_path):
-    with pytest.raises(ConfigurationError, match="tileharvest add NAME URL"):
+    with pytest.raises(ConfigurationError, match=r"maps.toml: `tileharvest add NAME URL` writes one"):
         load_maps(tmp_path / "maps.toml")
 
 

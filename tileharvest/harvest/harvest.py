@@ -30,7 +30,7 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
-from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
+from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import judge_get, unless_blank
@@ -359,10 +359,15 @@ class Harvest:
         if await asyncio.to_thread(mend, self.holdings.store, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)
 
-    async def knows_below(self, layer: str, tile: Tile) -> bool:
-        """Returns whether the history has any tile in the square of this one. Takes a query."""
-        ranges = self.layers[layer].walk.kept_below(tile)
-        return await asyncio.to_thread(self._record.known, {layer: ranges}) > 0
+    async def known_below(self, block: Block) -> int:
+        """Returns those tiles of a block in whose square the history has any tile. Takes a query for each."""
+        layer, walk = block.layer, self.layers[block.layer].walk
+
+        def look() -> int:
+            tiles = block.tiles()
+            return mask_of(bit for bit, tile in tiles if self._record.known({layer: walk.kept_below(tile)}))
+
+        return await asyncio.to_thread(look)
 
     async def keep(self, block: Block, found: FoundBlock, bodies: Mapping[Image, bytes]) -> None:
         """Makes what was found in a block durable: the bytes, then the rows in one transaction. When it

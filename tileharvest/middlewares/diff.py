@@ -124,11 +124,11 @@ class DiffMiddleware:
             asked = replace(asked, late=asked.late or await harvest.has_gone_below(block))
         answers = harvest.understood_all(response.answers)
         response.result = result = self._judge(request, answers, response.gets, asked)
-        for bit in result.found.reasons:
+        outcomes = result.found.outcomes
+        if failed := outcomes.get(Outcome.FAILED, 0):
             # The walk goes on below a failed tile if anything is known there.
-            if await harvest.knows_below(block.layer, block.tile(bit)):
-                result.there |= 1 << bit
-        for bit in bits_of(result.found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
+            result.there |= await harvest.known_below(replace(block, mask=failed))
+        for bit in bits_of(outcomes.get(Outcome.NOT_MODIFIED, 0)):
             answer, latest = answers[bit], request.known.versions[bit]
             assert isinstance(answer, Answer)
             # The image may be damaged in the store.

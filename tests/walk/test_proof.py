@@ -96,9 +96,8 @@ def test_walk_is_pruned_only_as_wished_and_proved_and_for_some_days(wish, proof,
 
 
 def test_of_one_zoom_a_share_is_asked() -> None:
-    decisions = Decisions({"zoom11": decide("auto", None, TODAY, TODAY, 7, "nobody says so")})
-    shared = decisions.sharing(decisions.layers, 7)
-    assert (decisions.kind, shared.kind, shared.in_short) == ("full", "share", "share")
+    shared = Decisions({"zoom11": decide("auto", None, TODAY, TODAY, 7, "nobody says so", is_share=True)})
+    assert (shared.kind, shared.in_short) == ("share", "share")
     assert shared.layers["zoom11"].in_words == (
         "share: of the empty places of its only zoom a share is asked, all of them within 7 days"
     )

@@ -24,7 +24,7 @@ from tileharvest.walk.flat import FlatStart, flat_start
 from tileharvest.walk.walk import Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
     from datetime import date
 
     from tileharvest.history.database import History
@@ -290,7 +290,7 @@ def next_walks(
     depths: Mapping[str, int],
     today: date,
     doubt: str | None = None,
-    shared: Iterable[str] | None = None,
+    shared: Container[str] | None = None,
 ) -> Decisions:
     """Returns how a harvest that begins on that day, in the map's time zone, walks each layer.
 
@@ -304,15 +304,16 @@ def next_walks(
     day, kept = records.last_full.get(name, (None, frozenset()))
     if kept != {kept_in_words(description)}:
         day = None
-    decisions = Decisions(
-        {one: decide(wish, known.get(one), day, today, every, doubt, indexes.get(one)) for one in depths}
-    )
     if shared is None:
         # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by
         # other renderers have no edge, or four tiles.
         is_known = wish != "full" and day is not None and description.git is None and is_plain(description)
         shared = [one for one in depths if is_known and depths[one] == 1]
-    return decisions.sharing(shared, every)
+    decisions = {}
+    for one in depths:
+        proof, index, is_share = known.get(one), indexes.get(one), one in shared
+        decisions[one] = decide(wish, proof, day, today, every, doubt, index, is_share=is_share)
+    return Decisions(decisions)
 
 
 def kept_in_words(description: MapDescription) -> str:

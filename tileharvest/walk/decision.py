@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from tileharvest.errors import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Mapping
     from datetime import date
 
     from tileharvest.walk.change_index import ChangedGround, StoredIndex
@@ -75,14 +75,6 @@ class Decisions(NamedTuple):
                 layers[name] = one.with_ground(grounds.get(name))
         return Decisions(layers)
 
-    def sharing(self, names: Iterable[str], full_every: int) -> Decisions:
-        """Returns the decisions for layers of one zoom of which empty blocks are left out."""
-        reason = (
-            f"of the empty places of its only zoom a share is asked, all of them within {full_every} days"
-        )
-        shared = {name: self.layers[name]._replace(reason=reason, is_share=True) for name in names}
-        return Decisions(self.layers | shared)
-
     @property
     def kind(self) -> str:
         """The walk of the harvest as a whole, as the history notes it: `share`, `pruned` or `full`."""
@@ -113,6 +105,8 @@ def decide(
     full_every: int,
     doubt: str | None = None,
     index: StoredIndex | None = None,
+    *,
+    is_share: bool = False,
 ) -> Decision:
     """Decides how a harvest walks a layer.
 
@@ -125,6 +119,7 @@ def decide(
       something.
     - `index` is what is known of the layer's change index. It is None if the layer has none, and if none is
       to be relied on.
+    - `is_share` says that the layer has one zoom, and that empty blocks of it are left out.
 
     An index is relied on if the wish is `auto`. It needs no proof, but a full harvest every `full_every`
     days.
@@ -146,4 +141,8 @@ def decide(
         is_pruned, reason = True, "walk = pruned is set"
     elif proof is not None:
         is_pruned, reason = proof.holds, f"{proof.in_words} (as of {proof.day})"
-    return Decision(is_pruned, reason, index)
+    if is_share:
+        reason = (
+            f"of the empty places of its only zoom a share is asked, all of them within {full_every} days"
+        )
+    return Decision(is_pruned, reason, index, is_share=is_share)

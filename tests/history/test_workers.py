@@ -215,11 +215,3 @@ def test_a_work_that_fails_takes_no_other_with_it(writer: Batcher, database: Dat
     with pytest.raises(ValueError, match="own mistake"):
         bad.result(240)
     assert database.transactions == [["first"], ["good"], ["better"]]
-
-
-def test_a_hundred_at_most_share_a_transaction(writer: Batcher, database: Database) -> None:
-    futures = [writer.submit(partial(write, text=str(number))) for number in range(150)]
-    database.may_go_on.set()
-    writer.close()
-    assert all(future.done() for future in futures)
-    assert [len(written) for written in database.transactions] == [1, 100, 50]

@@ -10,7 +10,7 @@ from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex, audited_share
 from tileharvest.walk.decision import Decisions, decide
-from tileharvest.walk.proof import DatedTile, Proof, prove
+from tileharvest.walk.proof import DatedBlock, Proof, prove
 from tileharvest.walk.walk import Walk
 
 MORNING, NOON = "Sat, 13 Feb 2021 08:00:00 GMT", "Sat, 13 Feb 2021 12:00:00 GMT"
@@ -20,8 +20,8 @@ DAY = date(2021, 2, 13)
 FOUR_HOURS = 4 * 3600.0
 
 
-def dated(times: Mapping[Tile, str | None]) -> list[DatedTile]:
-    return [(tile.zoom, tile.column, tile.row, times[tile]) for tile in sorted(times)]
+def dated(times: Mapping[Tile, str | None]) -> list[DatedBlock]:
+    return [(tile.zoom, tile.column, tile.row, {0: times[tile]}) for tile in sorted(times)]
 
 
 @pytest.mark.parametrize(

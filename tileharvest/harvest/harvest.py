@@ -331,8 +331,8 @@ class Harvest:
         return judge_get(answer, latest, self.day, size, self.description.most_tile_bytes)
 
     async def look_up(self, block: Block) -> KnownBlock:
-        """Returns what the history knows of a block, and what this harvest has found there already. Takes two
-        queries, in a thread. Raises HistoryError."""
+        """Returns what the history knows of a block, and what this harvest has found there already. Takes a
+        query, in a thread. Raises HistoryError."""
         record = self._record
         return await asyncio.wrap_future(
             record.history.reader.submit(partial(record.look_up_block, block=block))

@@ -15,23 +15,28 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlalchemy import (
     Date,
     Integer,
+    Text,
     and_,
     bindparam,
     case,
+    cast,
     delete,
     exists,
     func,
     select,
+    text,
     update,
 )
 
 from tileharvest.history.change_indexes import IS_TRUSTED
+from tileharvest.history.connection import BlockStatement
 from tileharvest.history.schema import (
     BLOCK,
     BLOCK_LEVELS,
@@ -50,23 +55,22 @@ from tileharvest.history.schema import (
     replace_into,
     tiles,
     validators,
-    version_of,
     version_row,
     versions,
     write_versions,
 )
 from tileharvest.history.trust import remember, unpack
-from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of, place_of
+from tileharvest.tiles.block import SIDE, WHOLE, Block, bit_of, bits_of, mask_of, place_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from datetime import date
 
-    from sqlalchemy import ColumnElement, Connection, Table
+    from sqlalchemy import ColumnElement, Connection, Select, Table
 
     from tileharvest.history.schema import Row
     from tileharvest.tiles.results import TileResult
@@ -92,7 +96,7 @@ class KnownBlock(msgspec.Struct, frozen=True):
     @property
     def asked(self) -> int:
         """The tiles for which this harvest has a result, failures included."""
-        return _all_of(self.outcomes.values())
+        return tiles_with(self.outcomes, self.outcomes)
 
     @property
     def there(self) -> int:
@@ -136,8 +140,12 @@ _STRENGTH: Final = {
 _RESISTANCE: Final = {**_STRENGTH, Outcome.GONE: _STRENGTH[Outcome.IGNORED]}
 """`gone` is provisional until the harvest ends: any result that proves that the tile exists replaces it."""
 
-_ROW: Final = select(blocks).where(is_block(blocks))
-_WRITE: Final = replace_into(blocks, *BLOCK)
+_ROW: Final = BlockStatement(select(blocks).where(is_block(blocks)))
+_REPLACE: Final = replace_into(blocks, *BLOCK)
+_WRITE: Final = BlockStatement(_REPLACE)
+_COLUMNS: Final = blocks.c.keys()
+_MASKS: Final = (*MASKS.values(), "skips", "present", "reached", "failing")
+"""The columns of `blocks` with masks."""
 
 
 def _in_columns(table: Table) -> ColumnElement[bool]:
@@ -151,7 +159,7 @@ def _in_columns(table: Table) -> ColumnElement[bool]:
     )
 
 
-_OF_TILES: Final = _in_columns(tiles) & tiles.c.y.between(bindparam("y_from"), bindparam("y_to"))
+_OF_TILES: Final = _in_columns(tiles) & tiles.c.y.between(bindparam("y_7"), bindparam("y_0"))
 # Each tile by itself, as it may have versions of many days.
 _OF_VERSIONS: Final = _in_columns(versions) & versions.c.y.in_(
     [bindparam(f"y_{number}") for number in range(SIDE)]
@@ -161,25 +169,45 @@ _PRESENT_TILES: Final = (
     .join_from(tiles, versions, versions.c.id == tiles.c.version)
     .where(_OF_TILES, versions.c.sha1.is_not(None))
 )
-_LOOK_UP: Final = (
-    select(
-        blocks.c.harvest,
-        *(blocks.c[name] for name in (*MASKS.values(), "skips", "present")),
-        func.coalesce(validators.c.whole, 0).label("whole"),
-        validators.c.packed,
-        IS_TRUSTED.label("is_trusted"),
+
+
+def _look_up(json_object: Callable[..., Any], json_by_key: Callable[..., Any]) -> Select[Any]:
+    """Returns the query for all that is known of a block, given two functions of the database. The latest
+    versions are by bit, as an object of JSON in which each has the fields of `Version`."""
+
+    def with_names(**fields: object) -> Any:
+        return json_object(*(part for name, one in fields.items() for part in (text(f"'{name}'"), one)))
+
+    day, sha1, extension, size, etag, last_modified = VERSION
+    version = with_names(
+        day=day,
+        image=case((sha1.is_not(None), with_names(sha1=sha1, extension=extension, size=size))),
+        validator=with_names(etag=etag, last_modified=last_modified),
     )
-    .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
-    .where(is_block(blocks))
+    # The same as `bit_of`.
+    bit = text("(7 - ((tiles.y >> :shift) & 7)) * 8 + ((tiles.x >> :shift) & 7)")
+    latest = (
+        # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the
+        # tile, too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing
+        # of the table, and takes 3 s for 1,024 tiles of 4,096.
+        select(cast(json_by_key(bit, case((is_same_tile(versions, tiles), version))), Text))
+        .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
+        .where(_OF_TILES)
+        .scalar_subquery()
+    )
+    return (
+        select(blocks.c.harvest, validators.c.whole, validators.c.packed, IS_TRUSTED, latest)
+        .add_columns(blocks.c.present, blocks.c.skips, *(blocks.c[name] for name in MASKS.values()))
+        .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
+        .where(is_block(blocks))
+    )
+
+
+_LOOK_UP: Final = BlockStatement(
+    _look_up(func.json_object, func.json_group_object),
+    _look_up(func.json_build_object, func.json_object_agg),
 )
-_LATEST: Final = (
-    # A damaged row may point at the version of another tile, or at none. Only the id is joined: by the tile,
-    # too, PostgreSQL looks each time through all versions of the zoom, as long as it knows nothing of the
-    # table, and takes 3 s for 1,024 tiles of 4,096.
-    select(is_same_tile(versions, tiles), tiles.c.x, tiles.c.y, *VERSION)
-    .join_from(tiles, versions, versions.c.id == tiles.c.version, isouter=True)
-    .where(_OF_TILES)
-)
+_VERSIONS: Final = msgspec.json.Decoder(dict[int, Version])
 PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
 _NEW_FAILURE: Final = insert_into(failures).values(
     {name: bindparam(f"its_{name}") for name in TILE}
@@ -231,32 +259,24 @@ _COUNT: Final = insert_into(changes).from_select(
 def look_up(connection: Connection, harvest: int, layer: int, block: Block) -> KnownBlock:
     """Returns what is known of the block's 64 places, whatever its mask.
 
-    `harvest` and `layer` are ids. Takes two queries. What this harvest has seen itself is not trusted before
+    `harvest` and `layer` are ids. Takes one query. What this harvest has seen itself is not trusted before
     its end, and nothing is if it has withdrawn trust in the layer. Raises ValueError if the rows are damaged.
     """
-    its = {**_places(layer, block), "in_layer": layer, "in_harvest": harvest}
-    row = connection.execute(_LOOK_UP, its).first()
+    its = _places(layer, block) | {"shift": 1 - block.zoom, "in_layer": layer, "in_harvest": harvest}
+    row = _LOOK_UP.execute(connection, its).fetchone()
     if row is None:
         return KnownBlock()
-    latest, shift = {}, 1 - block.zoom
-    for is_its, x, y, *version in connection.execute(_LATEST, its):
-        if not is_its:
-            raise ValueError(f"tile {block.zoom}_{x}_{y} without the version that it names")
-        # The same as `bit_of`, without a tile.
-        bit = (~(y >> shift) & 7) << 3 | (x >> shift) & 7
-        latest[bit] = version_of(*version)
-    found, skips = dict[Outcome, int](), 0
-    if row.harvest == harvest:
-        found = {one: mask for one, name in MASKS.items() if (mask := getattr(row, name))}
-        skips = row.skips
-    return KnownBlock(
-        latest,
-        {} if row.packed is None else unpack(row.packed),
-        row.whole if row.is_trusted else 0,
-        found,
-        skips,
-        row.present,
-    )
+    last_harvest, whole, packed, is_trusted, latest, present, skips, *masks = row
+    try:
+        known = {} if latest is None else _VERSIONS.decode(latest)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"the versions of a block cannot be read: {error}") from error
+    remembered = {} if packed is None else unpack(packed)
+    trusted = whole & WHOLE if is_trusted and whole else 0
+    if last_harvest != harvest:
+        return KnownBlock(known, remembered, trusted, present=present & WHOLE)
+    found = {one: mask & WHOLE for one, mask in zip(MASKS, masks, strict=True) if mask}
+    return KnownBlock(known, remembered, trusted, found, skips & WHOLE, present & WHOLE)
 
 
 def record(
@@ -268,7 +288,7 @@ def record(
     the same time.
     """
     its = its_block(layer, block)
-    row = connection.execute(_ROW, its).mappings().first()
+    row = _ROW.execute(connection, its).fetchone()
     remembered, told = remember(connection, harvest, its, found)
     counted: Mapping[Outcome, int] = found.outcomes
     if not found.is_kept:
@@ -278,42 +298,53 @@ def record(
     new["skips"] = new["skips"] & ~told | found.skips & remembered
     new["present"] |= mask_of(found.images)
     failed = won.pop(Outcome.FAILED, 0)
-    recovered = new["failing"] & _all_of(won.values())
+    recovered = new["failing"] & tiles_with(won, won)
     new["failing"] = new["failing"] & ~recovered | failed
-    connection.execute(_WRITE, {**new, **{name: its[f"its_{name}"] for name in BLOCK}})
-
-    def row_of(bit: int) -> Row:
-        tile = block.tile(bit)
-        return its_tile(layer, tile.zoom, tile.x, tile.y)
-
+    for name in _MASKS:
+        # Databases have no whole numbers of 64 bits without a sign.
+        new[name] -= new[name] >> 63 << 64
+    _WRITE.execute(connection, new | {name: its[f"its_{name}"] for name in BLOCK})
     if failed:
-        reasons = [
-            {**row_of(bit), "in_harvest": harvest, "why": found.reasons[bit]} for bit in bits_of(failed)
-        ]
+        rows = _rows_of(layer, block, failed)
+        reasons = [{**row, "in_harvest": harvest, "why": found.reasons[bit]} for bit, row in rows]
         connection.execute(_FAIL, reasons)
     if recovered:
-        connection.execute(_RECOVER, [row_of(bit) for bit in bits_of(recovered)])
+        connection.execute(_RECOVER, [row for _, row in _rows_of(layer, block, recovered)])
+    if found.images or (found.validators and found.is_kept):
+        _record_fetched(connection, harvest, day, layer, block, found)
+
+
+def _record_fetched(
+    connection: Connection, harvest: int, day: date, layer: int, block: Block, found: FoundBlock
+) -> None:
+    """Records the new versions of a block, and the new validators of tiles that have the bytes of their
+    latest version."""
+    said = found.validators
     if found.images:
-        its_versions = {
-            bit: Version(day, image, found.validators.get(bit, Validator()))
-            for bit, image in found.images.items()
-        }
-        record_versions(connection, harvest, day, layer, block, its_versions)
+        new = {bit: Version(day, one, said.get(bit, Validator())) for bit, one in found.images.items()}
+        record_versions(connection, harvest, day, layer, block, new)
     renewed = [
-        {**row_of(bit), "its_etag": one.etag, "its_last_modified": one.last_modified}
-        for bit in bits_of(counted.get(Outcome.NOT_MODIFIED, 0))
-        if (one := found.validators.get(bit)) is not None
+        {**row, "its_etag": said[bit].etag, "its_last_modified": said[bit].last_modified}
+        for bit, row in _rows_of(layer, block, found.outcomes.get(Outcome.NOT_MODIFIED, 0) & mask_of(said))
     ]
     if renewed:
         connection.execute(_RENEW, renewed)
 
 
+def _rows_of(layer: int, block: Block, mask: int) -> Iterator[tuple[int, Row]]:
+    """Yields the bits of a mask, each with the parameters that name its tile."""
+    for bit in bits_of(mask):
+        tile = block.tile(bit)
+        yield bit, its_tile(layer, tile.zoom, tile.x, tile.y)
+
+
 def _places(layer: int, block: Block) -> Row:
     """Returns the parameters that name a block and its 64 places."""
-    area = block.area
-    columns = {f"x_{number}": x for number, x in enumerate(area.columns)}
-    rows = {f"y_{number}": y for number, y in enumerate(area.rows)}
-    return {**its_block(layer, block), "y_from": area.y_from, "y_to": area.y_to, **columns, **rows}
+    its = its_block(layer, block)
+    for number in range(SIDE):
+        its[f"x_{number}"] = 2 * (block.column * SIDE + number) + 1 << -block.zoom
+        its[f"y_{number}"] = -(2 * (block.row * SIDE + number) + 1) << -block.zoom
+    return its
 
 
 def record_versions(
@@ -347,21 +378,20 @@ def write_present(connection: Connection, layer: int, block: Block) -> None:
     row = {**its_block(layer, block), "now_present": present}
     if connection.execute(PRESENT, row).rowcount == 0:
         new = {**dict.fromkeys(blocks.c.keys(), 0), "harvest": None, "present": present}
-        connection.execute(_WRITE, new | {name: row[f"its_{name}"] for name in BLOCK})
+        connection.execute(_REPLACE, new | {name: row[f"its_{name}"] for name in BLOCK})
 
 
-def _begun(row: Mapping[Any, Any] | None, harvest: int) -> dict[str, Any]:
+def _begun(row: Sequence[Any] | None, harvest: int) -> dict[str, Any]:
     """Returns the columns of a block's row as they are when this harvest has begun to record in it."""
-    begun = dict(row or dict.fromkeys(blocks.c.keys(), 0))
+    begun: dict[str, Any] = dict(zip(_COLUMNS, row or repeat(0), strict=False))
+    for name in _MASKS:
+        begun[name] &= WHOLE
     if begun["harvest"] != harvest:
-        begun["reached"] |= results_of(begun)
-        begun |= {"harvest": harvest, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
+        for name in MASKS.values():
+            begun["reached"] |= begun[name]
+            begun[name] = 0
+        begun["skips"], begun["harvest"] = 0, harvest
     return begun
-
-
-def results_of(row: Mapping[Any, Any]) -> int:
-    """Returns the tiles for which the harvest of a row of `blocks` has a result."""
-    return _all_of(row[name] for name in MASKS.values())
 
 
 def _join(masks: dict[str, Any], found: Mapping[Outcome, int]) -> dict[Outcome, int]:
@@ -369,20 +399,14 @@ def _join(masks: dict[str, Any], found: Mapping[Outcome, int]) -> dict[Outcome, 
     tile the stronger one stays. Returns those of the new results that stay."""
     won = {}
     for outcome, mask in found.items():
-        strength = _STRENGTH[outcome]
-        resisting = _all_of(masks[name] for one, name in MASKS.items() if _RESISTANCE[one] > strength)
-        won[outcome] = mask & ~resisting
+        for one, name in MASKS.items():
+            if _RESISTANCE[one] > _STRENGTH[outcome]:
+                mask &= ~masks[name]  # noqa: PLW2901
         for name in MASKS.values():
-            masks[name] &= ~won[outcome]
-        masks[MASKS[outcome]] |= won[outcome]
+            masks[name] &= ~mask
+        masks[MASKS[outcome]] |= mask
+        won[outcome] = mask
     return won
-
-
-def _all_of(masks: Iterable[int]) -> int:
-    joined = 0
-    for mask in masks:
-        joined |= mask
-    return joined
 
 
 def blocks_found(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:

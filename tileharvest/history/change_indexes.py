@@ -18,7 +18,7 @@ from tileharvest.history.schema import (
     maps,
     proofs,
 )
-from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.outcomes import CHANGED, Outcome
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
 
@@ -146,7 +146,7 @@ def _verdict(connection: Connection, harvest: int, day: date, row: Any) -> dict[
     else:
         changed = ChangeIndex.read(row.read_state).changed_since(ChangeIndex.read(row.state))
         named = None if changed is None else ChangedGround(changed, pyramid)
-    results = found_by(connection, harvest, row.layer)
+    results = found_by(connection, harvest, row.layer, {*CHANGED, Outcome.GONE})
     found = [cell for one in results for cell in one.cells(one.changed | one.of(Outcome.GONE))]
     unnamed = [] if named is None else [cell for cell in found if cell not in named]
     if unnamed:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import create_engine, event, func, insert, inspect, make_url, select
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
@@ -23,7 +24,9 @@ from tileharvest.history.schema import REVISION, metadata, revisions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy import URL, ClauseElement, Connection, Engine
+
+    from tileharvest.history.schema import Row
 
 _log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -48,18 +51,18 @@ def as_history_errors(place: str) -> Iterator[None]:
     """Turns errors of the database and of its folder into HistoryError, which names the place."""
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as error:
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
         raise history_error(error, place) from error
-    except OSError as error:
-        raise HistoryError(_NOT_WRITABLE.format(place=place, said=error.strerror or error)) from error
 
 
 def history_error(error: Exception, place: str) -> HistoryError:
-    """Returns the HistoryError for an error of SQLAlchemy or SQLite.
+    """Returns the HistoryError for an error of SQLAlchemy, of SQLite, or of the database's folder.
 
     It is a PassingError if another attempt may succeed: if a connection was lost or cannot be made, or if
     PostgreSQL has broken off a transaction because of others.
     """
+    if isinstance(error, OSError):
+        return HistoryError(_NOT_WRITABLE.format(place=place, said=error.strerror or error))
     cause = getattr(error, "orig", None) or error
     said = " ".join(str(cause).split())
     if isinstance(error, DBAPIError) and hasattr(cause, "sqlstate"):
@@ -275,10 +278,10 @@ def _connect_file(url: URL, file: Path, lock_timeout: float, *, read_only: bool,
 
 
 @contextmanager
-def transaction(engine: Engine, *, writes: bool = False) -> Iterator[Connection]:
+def transaction(engine: Engine, place: str, *, writes: bool = False) -> Iterator[Connection]:
     """Opens a transaction. It is committed when the block ends, and rolled back if the block raises. In a
-    file only one transaction that `writes` is open at a time."""
-    with engine.begin() as connection:
+    file only one transaction that `writes` is open at a time. Errors of the database name the place."""
+    with as_history_errors(place), engine.begin() as connection:
         if engine.dialect.name == "sqlite":
             # SQLAlchemy's event `begin` could do this, but while an engine has a listener, each statement
             # takes half as long again.
@@ -287,6 +290,29 @@ def transaction(engine: Engine, *, writes: bool = False) -> Iterator[Connection]
             # fail instead of waiting when another program has written between.
             driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         yield connection
+
+
+class BlockStatement:
+    """A statement that every block needs. SQLAlchemy writes its text once, and the driver executes it,
+    because SQLAlchemy would take several times as long for that as the database.
+
+    Parameters and results are as the driver has them: masks have a sign, and in a file days are text.
+    """
+
+    def __init__(self, in_file: ClauseElement, on_server: ClauseElement | None = None) -> None:
+        """`on_server` is given if the statement is another one in PostgreSQL."""
+        self._statements = {"sqlite": in_file, "postgresql": in_file if on_server is None else on_server}
+        self._texts: dict[str, str] = {}
+
+    def execute(self, connection: Connection, its: Row) -> Any:
+        """Returns a cursor with the result."""
+        if (kind := connection.dialect.name) not in self._texts:
+            dialect = SQLiteDialect_pysqlite(paramstyle="named") if kind == "sqlite" else connection.dialect
+            self._texts[kind] = str(self._statements[kind].compile(dialect=dialect))
+        if kind == "sqlite":
+            driver: Any = connection.connection.dbapi_connection
+            return driver.execute(self._texts[kind], its)
+        return connection.exec_driver_sql(self._texts[kind], its)
 
 
 def write_ahead(engine: Engine) -> None:
@@ -351,17 +377,15 @@ def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
         yield values[start : start + most]
 
 
-def persevere(attempt: Callable[[], _Result], patience: float) -> _Result:
-    """Calls `attempt` until it raises no PassingError, and returns its result.
+def persevere(attempt: Callable[[], _Result], patience: float, error: PassingError) -> _Result:
+    """Calls `attempt`, which has failed with this error, until it raises no PassingError, and returns its
+    result.
 
-    Raises the error if it lasts for more than `patience` seconds after the first failure. Any other error is
-    raised at once. Sleeps between attempts, so it is not for an event loop. It must be possible to repeat
-    `attempt`, because a failed one may have taken effect all the same.
+    Raises the error if it lasts for more than `patience` seconds. Any other error is raised at once. Sleeps
+    between attempts, so it is not for an event loop. It must be possible to repeat `attempt`, because a
+    failed one may have taken effect all the same.
     """
-    try:
-        return attempt()
-    except PassingError as error:
-        _log.warning("trying again for %.0f s: %s", patience, error)
+    _log.warning("trying again for %.0f s: %s", patience, error)
     retrying = Retrying(
         retry=retry_if_exception_type(PassingError),
         wait=_PAUSES,

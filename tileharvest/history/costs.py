@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from operator import add, sub
+from operator import sub
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy import bindparam, select
 
+from tileharvest.history.connection import BlockStatement
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import insert_into, maps, spending
 
@@ -35,12 +36,6 @@ class Cost(NamedTuple):
     """Bytes, by the history, of known images that were not fetched because their ETag was unchanged."""
     seconds: float = 0.0
     """Seconds that processes worked, added up. Their pauses do not count."""
-
-    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
-        return Cost(*map(add, self, other))
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(*map(sub, self, other))
 
 
 NO_COST: Final = Cost()
@@ -97,9 +92,8 @@ class CostMeter:
 
     def take(self) -> Cost:
         """Returns the cost since this was last called."""
-        total, before = self.total, self._taken
-        self._taken = total
-        return total - before
+        before, self._taken = self._taken, self.total
+        return Cost(*map(sub, self._taken, before))
 
     def _go_on(self) -> None:
         if self._started and not self._paused and self._since is None:
@@ -122,9 +116,11 @@ def spent(history: History, map_name: str, day: date) -> Cost:
 
 
 _NEW: Final = insert_into(spending).values({one.name: bindparam(one.name) for one in spending.c})
-_ADD_SPENDING: Final = _NEW.on_conflict_do_update(
-    index_elements=[spending.c.map, spending.c.day],
-    set_={name: spending.c[name] + _NEW.excluded[name] for name in Cost._fields},
+_ADD_SPENDING: Final = BlockStatement(
+    _NEW.on_conflict_do_update(
+        index_elements=[spending.c.map, spending.c.day],
+        set_={name: spending.c[name] + _NEW.excluded[name] for name in Cost._fields},
+    )
 )
 
 
@@ -133,13 +129,10 @@ def spend(history: History, map_name: str, day: date, cost: Cost) -> None:
 
     An unknown map becomes known. If a server goes away during the commit, the cost may count twice.
     """
-
-    def write(connection: Connection) -> None:
-        add_spending(connection, own_map_id(connection, map_name), day, cost)
-
-    history.write(write)
+    history.write(lambda connection: add_spending(connection, own_map_id(connection, map_name), day, cost))
 
 
 def add_spending(connection: Connection, map_id: int, day: date, cost: Cost) -> None:
     """Adds the cost to what a map has cost on that day."""
-    connection.execute(_ADD_SPENDING, {"map": map_id, "day": day, **cost._asdict()})
+    its = dict(zip(Cost._fields, cost, strict=True))
+    _ADD_SPENDING.execute(connection, {"map": map_id, "day": str(day), **its})

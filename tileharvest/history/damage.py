@@ -83,7 +83,7 @@ def _of_versions(connection: Connection) -> Iterator[str]:
     place = (versions.c.zoom, versions.c.x, versions.c.y)
     for row in connection.execute(select(*place, *VERSION), execution_options=IN_SLICES):
         Tile(*row[:3])
-        version_of(*row[3:])
+        version_of(row[3:])
     other = versions.alias("other")
     is_later = select(other.c.id).where(is_same_tile(other, versions), other.c.day > versions.c.day)
     misdirected = connection.execute(

@@ -18,6 +18,7 @@ from tileharvest.history.connection import (
     LOCK_TIMEOUT,
     PATIENCE,
     UNREADABLE,
+    PassingError,
     as_history_errors,
     connect,
     file_of,
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
-_MOST_ITEMS: Final = 100
-"""The most items, such as blocks, in one transaction of a thread."""
 _DELAY: Final = 0.005
 """Seconds for which the writing thread waits for more items: about as long as a disk takes for a sync. A
 longer wait spares CPU. But a block whose worker is killed ten times before its end fails, and that must stay
@@ -67,10 +66,7 @@ class History:
     """
 
     def __init__(
-        self,
-        engine: Engine,
-        folder: TemporaryDirectory[str] | None = None,
-        patience: float = PATIENCE,
+        self, engine: Engine, folder: TemporaryDirectory[str] | None = None, patience: float = PATIENCE
     ) -> None:
         """Use the `open` methods instead. `folder`, if given, is removed when the history is closed."""
         self._engine = engine
@@ -167,11 +163,6 @@ class History:
                     writer.execute(insert(table), [dict(row) for row in part])
         return copy
 
-    @property
-    def dialect(self) -> str:
-        """SQLAlchemy's name of the kind of database: `sqlite` or `postgresql`."""
-        return self._engine.dialect.name
-
     def reading(self) -> AbstractContextManager[Connection]:
         """Opens a transaction whose queries all see the same state. It does not wait for writers. Within
         another transaction of this thread it is that one."""
@@ -186,18 +177,18 @@ class History:
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
-        if (own := self._own) is not None:
+        own: tuple[Connection, bool] | None = getattr(self._joined, "open", None)
+        if own is not None:
             if writes and not own[1]:
                 raise RuntimeError("a transaction that only reads cannot write")
             # If the server goes away, all of the work is done again.
             yield own[0]
             return
-        engine = self._engine if writes else self._reader
         try:
-            with as_history_errors(self.place), transaction(engine, writes=writes) as connection:
-                self._joined.open = connection, writes
+            with transaction(self._engine if writes else self._reader, self.place, writes=writes) as opened:
+                self._joined.open = opened, writes
                 try:
-                    yield connection
+                    yield opened
                 finally:
                     self._joined.open = None
         except (ValueError, TypeError) as error:
@@ -211,8 +202,8 @@ class History:
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
-            with as_history_errors(self.place), transaction(self._reader) as connection:
-                if self.dialect == "postgresql":
+            with transaction(self._reader, self.place) as connection:
+                if self._engine.dialect.name == "postgresql":
                     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                 return damage(connection)
         except UnicodeError:
@@ -225,7 +216,7 @@ class History:
         If a server goes away meanwhile, `work` is called again, for up to the history's patience. Calls
         within `work` join its transaction.
         """
-        return self._done(work, writes=False)
+        return self._do(work, writes=False)
 
     def write(self, work: Callable[[Connection], _Result]) -> _Result:
         """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
@@ -234,20 +225,19 @@ class History:
         have taken effect, and `work` is called again. Calls within `work` join its transaction, also those of
         `read`.
         """
-        return self._done(work, writes=True)
+        return self._do(work, writes=True)
 
-    @property
-    def _own(self) -> tuple[Connection, bool] | None:
-        """The transaction of this thread that further calls join, and whether it may write."""
-        joined: tuple[Connection, bool] | None = getattr(self._joined, "open", None)
-        return joined
-
-    def _done(self, work: Callable[[Connection], _Result], *, writes: bool) -> _Result:
+    def _do(self, work: Callable[[Connection], _Result], *, writes: bool) -> _Result:
         def attempt() -> _Result:
             with self._transaction(writes=writes) as connection:
                 return work(connection)
 
-        return attempt() if self._own else persevere(attempt, self._patience)
+        try:
+            return attempt()
+        except PassingError as error:
+            if getattr(self._joined, "open", None) is not None:
+                raise
+            return persevere(attempt, self._patience, error)
 
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""
@@ -268,14 +258,13 @@ class History:
     def _prepare(self) -> None:
         """Makes the tables, if there are none."""
         file = file_of(self._engine.url)
-        if file is not None:
-            with as_history_errors(self.place):
+        with as_history_errors(self.place):
+            if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
-        if not self._is_there():
-            with self.writing() as connection:
-                make_tables(connection, self.place)
-        if file is not None:
-            with as_history_errors(self.place):
+            if not self._is_there():
+                with self.writing() as connection:
+                    make_tables(connection, self.place)
+            if file is not None:
                 write_ahead(self._engine)
 
     def _is_there(self) -> bool:
@@ -347,20 +336,23 @@ class Batcher:
         # An earlier call may have done this call's work together with others.
         if self._waiting and self._delay:
             self._ending.wait(self._delay)
-        taken = [self._waiting.popleft() for _ in range(min(_MOST_ITEMS, len(self._waiting)))]
-        taken = [one for one in taken if one[1].set_running_or_notify_cancel()]
-        if not taken or (error := self._done(taken)) is None:
-            return
-        for one in taken:
-            if len(taken) == 1 or (error := self._done([one])) is not None:
-                one[1].set_exception(error)
+        taken: list[_Item] = []
+        while self._waiting:
+            one = self._waiting.popleft()
+            if one[1].set_running_or_notify_cancel():
+                taken.append(one)
+        if taken:
+            self._do(taken)
 
-    def _done(self, taken: list[_Item]) -> BaseException | None:
-        """Returns the error if nothing could be done, or None."""
+    def _do(self, taken: list[_Item]) -> None:
         try:
             results = self._call(lambda connection: [work(connection) for work, _ in taken])
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-            return error
+            if len(taken) == 1:
+                taken[0][1].set_exception(error)
+                return
+            for one in taken:
+                self._do([one])
+            return
         for (_, future), result in zip(taken, results, strict=True):
             future.set_result(result)
-        return None

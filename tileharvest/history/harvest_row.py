@@ -8,12 +8,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import Boolean, bindparam, delete, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
 from tileharvest.history.blocks import PRESENT, record_versions
 from tileharvest.history.change_indexes import store_indexes
-from tileharvest.history.costs import Cost
+from tileharvest.history.connection import BlockStatement
+from tileharvest.history.costs import NO_COST, Cost, add_spending
 from tileharvest.history.outlines import description_of, own_map_id, size_in
 from tileharvest.history.results import found_by, layers_of
 from tileharvest.history.schema import (
@@ -53,13 +54,14 @@ _logger = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = re.compile(r" \(\d+ attempts?\)$")
 """The end of a reason that says how often the tile was asked."""
-_ADD_COST: Final = (
+_ADD_COST: Final = BlockStatement(
     update(harvests)
-    .where(harvests.c.id == bindparam("its_id"))
+    .where(
+        harvests.c.id == bindparam("its_id"), harvests.c.ended.is_(None) | bindparam("is_over", type_=Boolean)
+    )
     .values({name: harvests.c[name] + bindparam(f"more_{name}") for name in Cost._fields})
 )
-"""Made once, as each block needs it: to make a statement takes longer than to execute it."""
-_ADD_COST_UNLESS_ENDED: Final = _ADD_COST.where(harvests.c.ended.is_(None))
+_MORE: Final = tuple(f"more_{name}" for name in Cost._fields)
 
 
 class HarvestEndedError(HistoryError):
@@ -80,15 +82,17 @@ def unfinished_harvest(connection: Connection, map_id: int) -> Row[Any] | None:
     return connection.execute(query).one_or_none()
 
 
-def add_cost(connection: Connection, harvest: int, cost: Cost, *, unless_ended: bool) -> None:
-    """Adds the cost to the harvest. Its row is locked from then on until the transaction ends.
-
-    With `unless_ended` it raises HarvestEndedError, and adds nothing, if the harvest has ended.
-    """
-    more = {f"more_{name}": getattr(cost, name) for name in Cost._fields}
-    adding = _ADD_COST_UNLESS_ENDED if unless_ended else _ADD_COST
-    if connection.execute(adding, {"its_id": harvest, **more}).rowcount == 0:
+def add_cost(
+    connection: Connection, harvest: int, cost: Cost, spent_on: tuple[int, date], *, is_over: bool = False
+) -> None:
+    """Adds the cost to the harvest, and to what a map has cost on a day. From then on the harvest's row is
+    locked until the transaction ends. If the harvest has ended, raises HarvestEndedError and adds nothing,
+    unless it may be over."""
+    its = dict(zip(_MORE, cost, strict=True))
+    if _ADD_COST.execute(connection, {"its_id": harvest, "is_over": is_over, **its}).rowcount == 0:
         raise HarvestEndedError(harvest, str(reason_of(connection, harvest)))
+    if cost != NO_COST:
+        add_spending(connection, *spent_on, cost)
 
 
 def reason_of(connection: Connection, harvest: int) -> str | None:
@@ -168,7 +172,7 @@ def _record_gone(connection: Connection, harvest: int, day: date) -> None:
     for layer in layers_of(connection, harvest):
         vanished = [
             (Block("", one.zoom, one.column, one.row, mask), one.present & ~mask)
-            for one in found_by(connection, harvest, layer)
+            for one in found_by(connection, harvest, layer, {Outcome.GONE})
             if (mask := one.of(Outcome.GONE) & one.present)
         ]
         for block, present in vanished:

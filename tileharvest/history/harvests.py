@@ -11,7 +11,7 @@ from sqlalchemy import Integer, Text, case, func, literal, or_, select, update
 
 from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
-from tileharvest.history.costs import NO_COST, add_spending
+from tileharvest.history.costs import NO_COST
 from tileharvest.history.harvest_row import (
     HarvestEndedError,
     add_cost,
@@ -109,17 +109,13 @@ class HarvestRecord:
         a server was lost during the commit, a cost may count twice. `gone` makes no version before `finish`.
         Raises HarvestEndedError if the harvest has ended.
         """
-        self._add_cost(connection, cost, unless_ended=True)
+        add_cost(connection, self.id, cost, (self._map, self._today()))
         record(connection, self.id, self.day, self._layer_ids[block.layer], block, found)
 
     def add_cost(self, cost: Cost) -> None:
         """Adds a cost that came with no block, also after the end of the harvest."""
-        self.history.write(lambda connection: self._add_cost(connection, cost, unless_ended=False))
-
-    def _add_cost(self, connection: Connection, cost: Cost, *, unless_ended: bool) -> None:
-        add_cost(connection, self.id, cost, unless_ended=unless_ended)
-        if cost != NO_COST:
-            add_spending(connection, self._map, self._today(), cost)
+        spent_on = self._map, self._today()
+        self.history.write(lambda connection: add_cost(connection, self.id, cost, spent_on, is_over=True))
 
     def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
         """Returns how many tiles of these areas exist by their latest versions. Each counts once."""
@@ -364,7 +360,7 @@ class HarvestRecord:
         layer_id = self._layer_ids[layer]
 
         def write(connection: Connection) -> list[Tile]:
-            add_cost(connection, self.id, NO_COST, unless_ended=True)
+            add_cost(connection, self.id, NO_COST, (self._map, self._today()))
             if is_untold:
                 withdraw(connection, self.id, self.day, layer_id, reason)
             return distrust(connection, self.id, self.day, layer_id, reason)

@@ -353,7 +353,7 @@ def _known(connection: Connection, layer: int, cells: Sequence[Cell]) -> Mapping
     """Returns the versions of these tiles, each tile's in order."""
     known: defaultdict[Cell, list[Recorded]] = defaultdict(list)
     for zoom, x, y, *version, harvest in connection.execute(_KNOWN, {"in_layer": layer, "cells": cells}):
-        known[zoom, x, y].append(Recorded(version_of(*version), harvest))
+        known[zoom, x, y].append(Recorded(version_of(version), harvest))
     return known
 
 

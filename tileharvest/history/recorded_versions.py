@@ -157,7 +157,7 @@ def present_versions(history: History, layer: int, area: TileRange, day: date) -
     """
     with history.reading() as connection:
         rows = rows_in(connection, tiles, _SHOWN, layer, area, until=day)
-    found = {Tile(area.zoom, x, y): version_of(*version) for x, y, *version in rows}
+    found = {Tile(area.zoom, x, y): version_of(version) for x, y, *version in rows}
     return {tile: version for tile, version in found.items() if not version.gone}
 
 
@@ -179,7 +179,7 @@ def story(history: History, layer: int, tile: Tile) -> list[Version]:
     place = its_tile(layer, tile.zoom, tile.x, tile.y)
     query = select(*VERSION).where(is_tile(versions)).order_by(versions.c.day)
     with history.reading() as connection:
-        return [version_of(*row) for row in connection.execute(query, place)]
+        return [version_of(row) for row in connection.execute(query, place)]
 
 
 def tile_versions(
@@ -238,7 +238,7 @@ def named_images(history: History, map_name: str | None = None) -> list[Recorded
 def recorded_version(row: Iterable[Any]) -> RecordedVersion:
     """Returns the version of a row of `RECORDED`."""
     map_name, layer, zoom, x, y, *version = row
-    return RecordedVersion(map_name, layer, Tile(zoom, x, y), version_of(*version))
+    return RecordedVersion(map_name, layer, Tile(zoom, x, y), version_of(version))
 
 
 def _image_name(sha1: str | None, extension: str | None) -> str | None:

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 
 from tileharvest.history.areas import IN_SLICES, LARGEST
 from tileharvest.history.schema import MASKS, blocks, changes, harvest_layers, harvests
@@ -19,7 +19,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.walk.flat import EarlierBlock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -99,9 +99,12 @@ def layers_of(connection: Connection, harvest: int) -> Sequence[int]:
     return connection.execute(query).scalars().all()
 
 
-def found_by(connection: Connection, harvest: int, layer: int) -> Iterator[BlockResults]:
-    """Yields the blocks of a layer in which the harvest has results."""
+def found_by(
+    connection: Connection, harvest: int, layer: int, outcomes: Collection[Outcome]
+) -> Iterator[BlockResults]:
+    """Yields the blocks of a layer in which the harvest has tiles with one of these outcomes."""
     its = select(blocks).where(blocks.c.layer == layer, blocks.c.harvest == harvest)
+    its = its.where(or_(*(blocks.c[MASKS[one]] != 0 for one in outcomes)))
     for row in connection.execute(its, execution_options=IN_SLICES):
         yield BlockResults(row, harvest)
 

@@ -40,11 +40,10 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 
 from tileharvest.tiles.block import WHOLE
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Image, Validator, Version
+from tileharvest.tiles.versions import Image, Validator, Version, is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import date
+    from collections.abc import Collection, Iterable, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Dialect, FromClause
 
@@ -484,24 +483,16 @@ def replace_into(table: Table, *keys: str) -> Insert:
     return statement.on_conflict_do_update(index_elements=keys, set_=replaced)
 
 
-def version_of(
-    day: date | None,
-    sha1: str | None,
-    extension: str | None,
-    size: int | None,
-    etag: str | None,
-    last_modified: str | None,
-) -> Version:
-    """Returns the version of a row with the columns of `VERSION`.
-
-    It takes the columns by position. By name it would take twice as long, and each harvest does it once for
-    each known tile. Raises ValueError and TypeError for impossible values.
-    """
-    if day is None:
-        raise ValueError("a tile without the version that it names")
-    # The table makes sure that all three are null or none is. The image refuses anything else.
-    image = None if sha1 is None else Image(sha1, extension or "", size or 0)
-    return Version(day, image, Validator(etag, last_modified))
+def version_of(row: Iterable[Any]) -> Version:
+    """Returns the version of a row with the columns of `VERSION`. Raises ValueError and TypeError for
+    impossible values."""
+    day, sha1, extension, size, etag, last_modified = row
+    if sha1 is None:
+        return Version(day, None, Validator(etag, last_modified))
+    # The table makes sure that all three are null or none is.
+    if not is_image_name(f"{sha1}.{extension}") or size <= 0:
+        raise ValueError(f"'{sha1}.{extension}' of {size} bytes is not an image")
+    return Version(day, Image(sha1, extension, size), Validator(etag, last_modified))
 
 
 _WRITE_VERSION: Final = """

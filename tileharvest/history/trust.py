@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
-from sqlalchemy import BigInteger, and_, bindparam, func, or_, select, type_coerce, update
+from sqlalchemy import and_, bindparam, func, or_, select, update
 
 from tileharvest.history.areas import IN_SLICES, rows_in
 from tileharvest.history.change_indexes import IS_TRUSTED, ground_of
@@ -35,6 +35,7 @@ from tileharvest.history.schema import (
     insert_into,
     is_block,
     is_named,
+    its_block,
     layers,
     maps,
     replace_into,
@@ -45,7 +46,7 @@ from tileharvest.history.schema import (
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of
 from tileharvest.tiles.grid import Tile, ancestors, covered_by
-from tileharvest.tiles.outcomes import CHANGED, Outcome
+from tileharvest.tiles.outcomes import CHANGED, Outcome, tiles_with
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof, prove
 
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from tileharvest.history.database import History
     from tileharvest.history.schema import Row
     from tileharvest.tiles.grid import Cell, TileRange
-    from tileharvest.walk.proof import DatedTile
+    from tileharvest.walk.proof import DatedBlock
 
     Spared = Callable[[BlockResults, int], int]
 
@@ -95,9 +96,7 @@ def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) 
     Returns the tiles that are remembered, if the block skips anything, and those of which something else is
     found than that nothing below them is to be asked.
     """
-    changed = 0
-    for outcome in CHANGED:
-        changed |= found.outcomes.get(outcome, 0)
+    changed = tiles_with(CHANGED, found.outcomes)
     failed = found.outcomes.get(Outcome.FAILED, 0)
     seen = {
         bit: (one.etag, one.last_modified)
@@ -177,7 +176,7 @@ def _decide_layer(connection: Connection, harvest: int, layer: int, *, is_comple
     factor = factor_of(connection, layer)
     failed: list[Cell] = []
     unseen: list[Cell] = []
-    for one in found_by(connection, harvest, layer):
+    for one in found_by(connection, harvest, layer, {*CHANGED, Outcome.FAILED}):
         failed += one.cells(one.of(Outcome.FAILED))
         unseen += one.cells(one.changed & ~seen.get((one.zoom, one.column, one.row), 0))
     # Tiles that have changed without being remembered.
@@ -188,13 +187,15 @@ def _decide_layer(connection: Connection, harvest: int, layer: int, *, is_comple
             whole[place] |= mask & there[place]
         below = _below_missing(there, missing, seen, factor)
         for place, mask in below.items():
-            _forget(connection, _its(layer, place), there[place], mask)
+            _forget(connection, its_block(layer, Block("", *place)), there[place], mask)
             whole[place] &= ~mask
             there[place] &= ~mask
     doubtful = (cell for place, mask in there.items() for cell in cells_of(*place, mask & ~whole[place]))
     _doubt(whole, chain(failed, doubtful), factor)
     changed = [
-        {**_its(layer, place), "now_whole": mask} for place, mask in whole.items() if mask != before[place]
+        {**its_block(layer, Block("", *place)), "now_whole": mask}
+        for place, mask in whole.items()
+        if mask != before[place]
     ]
     if changed:
         connection.execute(_SET_WHOLE, changed)
@@ -240,11 +241,6 @@ def _forget(connection: Connection, its: Row, there: int, mask: int) -> None:
     for bit in bits_of(mask):
         del left[bit]
     connection.execute(_FORGET, {**its, "now_there": there & ~mask, "now_packed": pack(left)})
-
-
-def _its(layer: int, place: _Place) -> Row:
-    zoom, column, row = place
-    return {"its_layer": layer, "its_zoom": zoom, "its_column": column, "its_row": row}
 
 
 def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[Tile]:
@@ -338,17 +334,18 @@ def count_outcomes(connection: Connection, harvest: int) -> dict[tuple[int, Outc
     tiles that the harvest skips and that have no result. Reads all blocks of the map."""
     counted: Counter[tuple[int, Outcome]] = Counter()
     for layer in layers_of(connection, harvest):
-        spared = spared_by(connection, harvest, layer)
-        rows = select(blocks).where(blocks.c.layer == layer)
-        if spared is None:
-            rows = rows.where(blocks.c.harvest == harvest)
-        for row in connection.execute(rows, execution_options=IN_SLICES):
+        masks = select(*(blocks.c[name] for name in MASKS.values()))
+        its = masks.where(blocks.c.layer == layer, blocks.c.harvest == harvest)
+        for row in connection.execute(its, execution_options=IN_SLICES):
+            for outcome, mask in zip(MASKS, row, strict=True):
+                counted[layer, outcome] += mask.bit_count()
+        if (spared := spared_by(connection, harvest, layer)) is None:
+            continue
+        present = select(blocks).where(blocks.c.layer == layer, blocks.c.present != 0)
+        for row in connection.execute(present, execution_options=IN_SLICES):
             one = BlockResults(row, harvest)
-            for outcome in MASKS:
-                counted[layer, outcome] += one.of(outcome).bit_count()
-            if spared is not None:
-                skipped = spared(one, one.unasked & one.reached)
-                counted[layer, Outcome.SKIPPED] += skipped.bit_count()
+            skipped = spared(one, one.unasked & one.reached)
+            counted[layer, Outcome.SKIPPED] += skipped.bit_count()
     return {place: number for place, number in counted.items() if number}
 
 
@@ -359,10 +356,7 @@ def factor_of(connection: Connection, layer: int) -> int:
 
 def _mask(cells: Iterable[Cell]) -> int:
     """Returns the mask of tiles of one block."""
-    mask = 0
-    for cell in cells:
-        mask |= 1 << bit_of(Tile(*cell))
-    return mask
+    return mask_of(bit_of(Tile(*cell)) for cell in cells)
 
 
 def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, Proof]]:
@@ -437,8 +431,9 @@ def prove_layers(connection: Connection, harvest: int, day: date, walk: str | No
         connection.execute(new, {"layer": layer, "harvest": harvest, **asdict(proof)})
 
 
-def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTile]:
-    """Yields the present tiles for which this harvest has an answer, each with its time; coarse zooms first.
+def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedBlock]:
+    """Yields the present tiles for which this harvest has an answer, with their times, block by block; coarse
+    zooms first.
 
     Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
     remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
@@ -449,8 +444,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTi
         select(
             blocks,
             validators.c.harvest.label("seen_by"),
-            # Null if nothing is remembered, which no mask is.
-            *(type_coerce(validators.c[name], BigInteger).label(name) for name in ("seen", "whole")),
+            *(func.coalesce(validators.c[name], 0).label(name) for name in ("seen", "whole")),
             validators.c.packed,
         )
         .outerjoin(validators, and_(*(validators.c[name] == blocks.c[name] for name in BLOCK)))
@@ -464,22 +458,18 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedTi
     )
     for row in connection.execute(found_and_remembered, execution_options=IN_SLICES):
         one = BlockResults(row, harvest)
-        seen = whole = 0
-        remembered: Validators = {}
-        if row.packed is not None:
-            seen, whole = row.seen if row.seen_by == harvest else 0, row.whole
-            remembered = unpack(row.packed)
+        seen, whole = row.seen if row.seen_by == harvest else 0, row.whole
+        remembered = {} if row.packed is None else unpack(row.packed)
         present = one.present & one.asked & ~one.of(Outcome.FAILED)
         fetched = one.changed | one.of(Outcome.NOT_MODIFIED)
         there = mask_of(remembered) & ~(fetched & ~whole & ~seen)
         # A remembered tile without a version is of a zoom that is not kept.
         dated = there & (present | whole & ~one.asked & ~one.present)
-        left, top = one.column * SIDE, one.row * SIDE
-        for bit in bits_of(dated):
-            yield one.zoom, left + bit % SIDE, top + bit // SIDE, remembered[bit][1]
+        times = {bit: said[1] for bit, said in remembered.items() if dated >> bit & 1}
         if undated := present & ~there:
             area = Block("", one.zoom, one.column, one.row).area
             for x, y, date_of in rows_in(connection, tiles, modified, layer, area):
-                tile = Tile(one.zoom, x, y)
-                if undated >> bit_of(tile) & 1:
-                    yield tile.zoom, tile.column, tile.row, date_of
+                bit = bit_of(Tile(one.zoom, x, y))
+                if undated >> bit & 1:
+                    times[bit] = date_of
+        yield one.zoom, one.column * SIDE, one.row * SIDE, times

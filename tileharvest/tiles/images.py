@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tileharvest.tiles.layers import Size
+    from tileharvest.tiles.versions import Extension
 
-_EXTENSIONS: Final = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
+_EXTENSIONS: Final[dict[str, Extension]] = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 
 _ENDS: Final = {"PNG": b"IEND\xaeB`\x82", "JPEG": b"\xff\xd9"}
 """The last bytes of an image: PNG's IEND chunk with its checksum, JPEG's end-of-image marker.

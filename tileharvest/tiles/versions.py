@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, get_args
 
 import msgspec
+from msgspec import Meta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SHA1: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
-EXTENSIONS: Final = frozenset({"png", "jpg", "webp"})
+Extension: TypeAlias = Literal["png", "jpg", "webp"]
+EXTENSIONS: Final = frozenset(get_args(Extension))
 """The endings of image files, on the sites and in the store. Renderers write no other format."""
 
 
@@ -25,18 +27,10 @@ def is_image_name(text: str) -> bool:
 class Image(msgspec.Struct, frozen=True, gc=False):
     """The name of the bytes of a version. The store holds the bytes."""
 
-    sha1: str
-    extension: str
-    size: int
-    """The number of bytes, more than 0."""
-
-    def __post_init__(self) -> None:
-        if _SHA1.fullmatch(self.sha1) is None:
-            raise ValueError(f"'{self.sha1}' is not a sha1")
-        if self.extension not in EXTENSIONS:
-            raise ValueError(f"'{self.extension}' is not an image extension")
-        if self.size <= 0:
-            raise ValueError(f"an image of {self.size} bytes is none")
+    sha1: Annotated[str, Meta(min_length=40, max_length=40)]
+    extension: Extension
+    size: Annotated[int, Meta(gt=0)]
+    """The number of bytes."""
 
     @property
     def file_name(self) -> str:

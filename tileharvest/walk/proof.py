@@ -3,20 +3,23 @@ changed."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tileharvest.errors import counted
+from tileharvest.tiles.block import SIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import date
 
-DatedTile: TypeAlias = tuple[int, int, int, str | None]
-"""Zoom, column and row of a tile, and its Last-Modified as the server wrote it."""
+DatedBlock: TypeAlias = tuple[int, int, int, Mapping[int, str | None]]
+"""The zoom of a block, column and row of its first tile, and by bit the Last-Modified of its tiles as the
+server wrote them."""
 
 ONE_UPLOAD: Final = 600.0
 """Seconds between the oldest and the newest tile up to which all may come from one upload. An upload that
@@ -72,8 +75,8 @@ class Proof:
         )
 
 
-def prove(times: Iterable[DatedTile], day: date, factor: int = 2) -> Proof:
-    """Returns the proof of a layer from its existing tiles and their Last-Modified, coarse zooms first.
+def prove(blocks: Iterable[DatedBlock], day: date, factor: int = 2) -> Proof:
+    """Returns the proof of a layer from the blocks of its existing tiles, coarse zooms first.
 
     `day` is that of the harvest, which should be a complete full walk. `factor` is that of the layer's
     pyramid. Memory holds the times of two zooms at once, and never those of the deepest zoom, which has three
@@ -84,40 +87,44 @@ def prove(times: Iterable[DatedTile], day: date, factor: int = 2) -> Proof:
     known: dict[tuple[int, int], float] = {}
     coarser: dict[tuple[int, int], float] = {}
     at = None
-    for zoom, column, row, text in times:
+    for zoom, left, top, texts in blocks:
         if zoom != at:
             at, coarser, known = zoom, known if at == zoom - 1 else {}, {}
-        time = seconds_of(text)
-        if time is None:
-            undated += 1
-            continue
-        above = coarser.get((column // factor, row // factor))
-        if above is not None:
-            pairs += 1
-            broken += above < time
+        times = {bit: when for bit, text in texts.items() if (when := seconds_of(text)) is not None}
+        undated += len(texts) - len(times)
+        oldest, newest = min([oldest, *times.values()]), max([newest, *times.values()])
         if zoom < 0:
-            known[column, row] = time
-        oldest, newest = min(oldest, time), max(newest, time)
+            for bit, when in times.items():
+                known[left + bit % SIDE, top + bit // SIDE] = when
+        for bit, when in times.items() if coarser else ():
+            above = coarser.get(((left + bit % SIDE) // factor, (top + bit // SIDE) // factor))
+            if above is not None:
+                pairs += 1
+                broken += above < when
     return Proof(day, pairs, broken, undated, max(0.0, newest - oldest))
 
 
-@lru_cache(maxsize=4096)
 def seconds_of(http_date: str | None) -> float | None:
     """Returns an HTTP date in seconds since 1970, or None for a text that is not a date.
 
-    Results are cached, because the tiles of many layers share few dates. The usual form, `Mon, 01 Jan 2024
-    00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which takes a fifth of the time.
+    The usual form, `Mon, 01 Jan 2024 00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which
+    takes a tenth of the time.
     """
     if http_date is None:
         return None
-    month = _MONTHS.get(http_date[7:12])
     try:
-        if month is not None and http_date.endswith(" GMT"):
-            day, year, time = http_date[5:7], http_date[12:16], http_date[17:-4]
-            return datetime.fromisoformat(f"{year}-{month}-{day}T{time}+00:00").timestamp()
+        if http_date[7:12] in _MONTHS and http_date[-4:] == " GMT":
+            clock = time.fromisoformat(http_date[17:-4])
+            return _midnight(http_date[5:16]) + clock.hour * 3600 + clock.minute * 60 + clock.second
         return parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=1024)
+def _midnight(day: str) -> float:
+    """Returns the begin of a day such as `01 Jan 2024`. The tiles of many layers share few days."""
+    return datetime.fromisoformat(f"{day[7:]}-{_MONTHS[day[2:7]]}-{day[:2]}T00:00+00:00").timestamp()
 
 
 def _duration(seconds: float) -> str:

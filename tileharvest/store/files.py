@@ -6,7 +6,6 @@ import ctypes
 import errno
 import os
 import re
-import sys
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -153,10 +152,8 @@ def _sync_file_system(descriptor: int) -> None:
 def _is_synced_whole(descriptor: int) -> bool:
     """Returns whether a sync of the whole file system of this open file promises as much as one of the
     file."""
-    if sys.platform != "linux" or not _REPORTS_ERRORS:
-        return False
     state = ctypes.create_string_buffer(_STATFS_BYTES)
-    is_known = _C_LIBRARY.fstatfs(descriptor, state) == 0
+    is_known = _REPORTS_ERRORS and _C_LIBRARY.fstatfs(descriptor, state) == 0
     return is_known and ctypes.c_long.from_buffer(state).value & 0xFFFFFFFF in _SYNCED_WHOLE
 
 

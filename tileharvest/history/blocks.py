@@ -242,17 +242,22 @@ _POINTING: Final = insert_into(tiles).from_select(
         _OF_DAY, ~exists().where(is_same_tile(_LATER, versions), _LATER.c.day > versions.c.day)
     ),
 )
-_POINT_AT_VERSIONS: Final = _POINTING.on_conflict_do_update(
-    index_elements=[tiles.c[name] for name in TILE], set_={"version": _POINTING.excluded.version}
+_POINT_AT_VERSIONS: Final = BlockStatement(
+    _POINTING.on_conflict_do_update(
+        index_elements=[tiles.c[name] for name in TILE], set_={"version": _POINTING.excluded.version}
+    )
 )
-_FORGET_COUNT: Final = delete(changes).where(
-    *(changes.c[name] == bindparam(f"cover_{name}") for name in TILE), changes.c.day == bindparam("its_day")
+_ITS_COUNT: Final = and_(*(changes.c[name] == bindparam(f"cover_{name}") for name in TILE))
+_FORGET_COUNT: Final = BlockStatement(
+    delete(changes).where(_ITS_COUNT, changes.c.day == bindparam("its_day"))
 )
-_COUNT: Final = insert_into(changes).from_select(
-    list(changes.c.keys()),
-    select(*(bindparam(f"cover_{name}", type_=Integer) for name in TILE), versions.c.day, func.count())
-    .where(_OF_DAY)
-    .group_by(versions.c.day),
+_COUNT: Final = BlockStatement(
+    insert_into(changes).from_select(
+        list(changes.c.keys()),
+        select(*(bindparam(f"cover_{name}", type_=Integer) for name in TILE), versions.c.day, func.count())
+        .where(_OF_DAY)
+        .group_by(versions.c.day),
+    )
 )
 
 
@@ -366,9 +371,10 @@ def follow_versions(connection: Connection, layer: int, block: Block, days: Coll
     cover = block.tile(0).ancestor(BLOCK_LEVELS)
     place = (layer, block.zoom, cover.x, cover.y)
     its = _places(layer, block) | {f"cover_{name}": one for name, one in zip(TILE, place, strict=True)}
-    its_days = [{**its, "its_day": day} for day in days]
-    for statement in (_POINT_AT_VERSIONS, _FORGET_COUNT, _COUNT):
-        connection.execute(statement, its_days)
+    for day in days:
+        its["its_day"] = day.isoformat()
+        for statement in (_POINT_AT_VERSIONS, _FORGET_COUNT, _COUNT):
+            statement.execute(connection, its)
 
 
 def write_present(connection: Connection, layer: int, block: Block) -> None:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 _HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
+_READ: Final = ("\netag:", "\nlast-modified:", "\ncontent-length:", "\nlocation:", "\nretry-after:")
+"""The headers on which a verdict rests, and those by which a redirect and a rest are understood."""
+
 _FAILURES: Final[Mapping[int, type[Exception]]] = {
     pycurl.E_URL_MALFORMAT: UnsupportedURLSchemeError,
     pycurl.E_COULDNT_RESOLVE_PROXY: DownloadConnectionRefusedError,
@@ -115,15 +118,23 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         heads = self.heads
         # A body may have trailers behind it.
         head = (heads if by_head and b"\nHTTP/" not in heads else _last_head(heads)).decode("latin-1")
-        lowered = head.lower()
-        length = _value(head, lowered, "\ncontent-length:")
+        lowered, values = head.lower(), list[str | None]()
+        for name in _READ:
+            # Of a header that came twice, the last one counts.
+            start = lowered.rfind(name)
+            if start < 0:
+                values.append(None)
+            else:
+                start += len(name)
+                values.append(head[start : head.find("\n", start)].strip(" \t\r"))
+        etag, modified, length, location, later = values
         return Answer(
             self.status,
-            Validator(_value(head, lowered, "\netag:"), _value(head, lowered, "\nlast-modified:")),
+            Validator(etag, modified),
             length_of(length) if by_head else len(self.body),
             self.body,
-            _value(head, lowered, "\nlocation:"),
-            _value(head, lowered, "\nretry-after:"),
+            location,
+            later,
         )
 
 
@@ -309,15 +320,6 @@ def _too_slow(words: str, terms: Terms) -> str:
     if not words.startswith("Operation timed out"):
         return f"no connection within {min(terms.timeout, terms.silence):g} s"
     return f"no whole answer within {terms.timeout:g} s"
-
-
-def _value(head: str, lowered: str, name: str) -> str | None:
-    """Returns the value of a header. `lowered` is the head in small letters, and so is the name."""
-    start = lowered.rfind(name)
-    if start < 0:
-        return None
-    start += len(name)
-    return head[start : head.find("\n", start)].strip(" \t\r")
 
 
 def _last_head(heads: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Every throttle shares a host's state: in memory, in a file of one computer, in a fleet's Redis."""
+"""Every throttle keeps the rules of `HostState`: in memory, in a file of one computer, in a fleet's Redis."""
 
 import asyncio
 import json
@@ -9,12 +9,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from threading import Barrier
 from typing import Any, Final
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from redis.asyncio import Redis
 
@@ -23,9 +25,9 @@ from tests.servers.redis import RedisServer
 from tileharvest.errors import QueueError
 from tileharvest.politeness.redis import RedisThrottle, key_of
 from tileharvest.politeness.sqlite import SqliteThrottle
-from tileharvest.politeness.throttle import HORIZON, Share, Spent, Throttle
+from tileharvest.politeness.throttle import HORIZON, TURN, HostState, Share, Spent, Throttle
 
-NOW: Final = 1_000.0
+NOW: Final = 1e9
 
 
 class Clock:
@@ -91,31 +93,46 @@ async def hold_share(place: str) -> None:
         await asyncio.Event().wait()
 
 
+_HOSTS: Final = count()
+_PAUSES: Final = st.one_of(st.floats(0, 1), st.sampled_from([TURN, 60.0, -3_600.0]))
+_SPENT: Final = st.builds(Spent, st.integers(0, 9), st.integers(0, 9), st.floats(0, 9))
+_SHARES: Final = st.builds(
+    Share, st.sampled_from("1234"), st.sampled_from("ab"), st.integers(0, 4), st.booleans(), _SPENT
+)
+_LIMITS: Final = st.dictionaries(st.sampled_from(["host", "map a", "map b"]), st.floats(0.01, 100))
+_ACTS: Final = st.one_of(
+    st.tuples(st.just("reserve"), _LIMITS, st.sampled_from([HORIZON, 0.0])),
+    st.tuples(st.just("rest"), st.floats(0, 100)),
+    st.tuples(st.just("share"), _SHARES, st.integers(1, 9), st.integers(1, 9), st.sampled_from([0, 1, 60])),
+)
+
+
 @pytest.fixture(params=["memory", "file", "redis"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, redis: RedisServer) -> str:
     return {"memory": "memory", "file": str(tmp_path / "hosts"), "redis": str(redis.socket)}[request.param]
 
 
-async def test_processes_share_starts_rests_places_and_what_was_spent(place: str) -> None:
+@given(st.lists(st.tuples(_PAUSES, st.booleans(), _ACTS), max_size=30))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=40)
+def test_a_throttle_does_what_the_rules_say_whichever_process_asks(
+    place: str, calls: list[tuple[float, bool, tuple[Any, ...]]]
+) -> None:
     """In memory there is one process."""
-    clock, limits = Clock(), {"host": 0.2, "map m": 1.0}
-    async with opened(place, clock) as one, opened(place, clock) as another:
-        other = one if place == "memory" else another
-        assert await one.reserve("h", limits) == (NOW, True)
-        assert await other.reserve("h", {"host": 0.2}) == (NOW + 0.2, True)
-        assert await other.reserve("h", limits, 0.0) == (NOW + 1, False)
-        assert await other.reserve("another", limits) == (NOW, True)
-        await other.rest("h", 30.0)
-        clock.now += 5
-        assert await one.reserve("h", {}) == (NOW + 30, False)
-        first, second = (
-            Share(f"{one.process}:1", "m", 0, spent=Spent(2, 3, 1.5)),
-            Share(f"{other.process}:2", "m", 3),
-        )
-        assert await one.share("h", first, 4, 9, 60.0) == (4, Spent())
-        assert await other.share("h", second, 4, 9, 60.0) == (0, Spent(2, 3, 1.5))
-        assert await one.share("h", replace(first, is_busy=False), 4, 9, 0.0) == (0, Spent())
-        assert await other.share("h", second, 4, 9, 60.0) == (4, Spent(2, 3, 1.5))
+
+    async def test() -> None:
+        clock, rules, host = Clock(), HostState(), f"h{next(_HOSTS)}"
+        async with opened(place, clock) as one, opened(place, clock) as another:
+            other = one if place == "memory" else another
+            for pause, is_other, (act, *given) in calls:
+                clock.now += pause
+                if act == "share":
+                    given[0] = replace(given[0], worker=f"{one.process}:{given[0].worker}")
+                expected = getattr(rules, act)(clock.now, *given)
+                if act == "reserve":
+                    expected = clock.now + expected[0], expected[1]
+                assert await getattr(other if is_other else one, act)(host, *given) == expected
+
+    asyncio.run(test())
 
 
 def program(*words: str) -> list[str]:

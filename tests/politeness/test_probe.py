@@ -8,7 +8,7 @@ import pytest
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.politeness.probe import probe_politely, rule_against
+from tileharvest.politeness.probe import check_rules, probe_politely
 from tileharvest.politeness.robots import Robots
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, ForbiddenError, Site
@@ -148,6 +148,13 @@ def test_a_service_whose_rules_forbid_to_keep_tiles_is_refused(url: str, rule: s
 
 
 def test_such_services_are_known_by_their_hosts() -> None:
-    assert all(map(rule_against, ("a.tile.osm.org", "tile.openstreetmap.org", "khms0.googleapis.com")))
-    others = ("tile.openstreetmap.example.net", "storage.googleapis.com", "sites.google.com", "mybing.com")
-    assert not any(map(rule_against, others))
+    for host in ("a.tile.osm.org", "tile.openstreetmap.org", "khms0.googleapis.com"):
+        with pytest.raises(ConfigurationError, match=host):
+            check_rules(host)
+    for host in (
+        "tile.openstreetmap.example.net",
+        "storage.googleapis.com",
+        "sites.google.com",
+        "mybing.com",
+    ):
+        check_rules(host)

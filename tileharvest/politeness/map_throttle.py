@@ -53,9 +53,9 @@ class _HostPart:
 class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
-    Its owner calls `look` every second. Before requests it calls `take`, and if that returns None awaits
-    `turn` for one of them; afterwards it calls `left`. It counts what starts and what comes. It calls nobody:
-    whoever wants to know whether to go on reads `held`.
+    Its owner calls `look` every second. Before requests it calls `take`, which counts them. If that returns
+    None it awaits `turn` for one of them, and counts that itself; afterwards it calls `left`. The throttle
+    calls nobody: whoever wants to know whether to go on reads `held`.
 
     At each host the map has its own concurrency and delay, and the host's, which all of its maps share.
     """
@@ -320,10 +320,6 @@ class MapThrottle:
         seconds = max(others.seconds, self._seconds_before + meter.worked)
         return Spent(others.requests + meter.requests, others.received_bytes + meter.received_bytes, seconds)
 
-    def count_request(self) -> None:
-        """Counts a request that starts."""
-        self._cost_meter.requests += 1
-
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""
         self._cost_meter.received_bytes += number
@@ -335,10 +331,9 @@ class MapThrottle:
         """Takes a request from the budget. Returns whether there was one. One that does not start goes back
         with the next look."""
         most = self.budget.requests
-        if most is None:
-            return True
-        await self._extend(self._rules.host, coming=1)
-        if self.spent.requests < most:
-            return True
-        self.lacking = self.lacking or "requests"
-        return False
+        if most is not None:
+            await self._extend(self._rules.host, coming=1)
+            if self.spent.requests >= most:
+                self.lacking = self.lacking or "requests"
+                return False
+        return True

@@ -62,7 +62,7 @@ async def probe_politely(
     forbidden, before asking for it. Raises SiteError as the probe does, and if it cannot be found out what is
     allowed.
     """
-    _check_rules(description.host)
+    check_rules(description.host)
     read: set[str] = set()
 
     async def allows(url: str) -> bool:
@@ -83,7 +83,7 @@ async def probe_politely(
         raise _forbidden(description.page, "the map's page", description.name)
     site = await probe(description, fetch_allowed if obeys else fetch)
     for layer in site.layers:
-        _check_rules(layer.host)
+        check_rules(layer.host)
     folders = {layer.name: f"{layer.addresses.folder}/" for layer in site.layers if obeys}
     forbidden = [name for name, folder in folders.items() if not await allows(folder)]
     if forbidden:
@@ -92,16 +92,13 @@ async def probe_politely(
     return site
 
 
-def rule_against(host: str) -> str | None:
-    """Returns in words the rule that forbids to keep the tiles of a host, or None if no rule is known."""
-    return next(
-        (f"{host} has {rule}" for hosts, rule in _FORBIDDING.items() if re.fullmatch(hosts, host)), None
-    )
-
-
-def _check_rules(host: str) -> None:
-    if (rule := rule_against(host)) is not None:
-        raise ConfigurationError(f"{rule}; no tile was asked for: take a map whose owner lets you keep it")
+def check_rules(host: str) -> None:
+    """Raises ConfigurationError for a host whose rules forbid to keep its tiles."""
+    for hosts, rule in _FORBIDDING.items():
+        if re.fullmatch(hosts, host):
+            raise ConfigurationError(
+                f"{host} has {rule}; no tile was asked for: take a map whose owner lets you keep it"
+            )
 
 
 def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> ForbiddenError:

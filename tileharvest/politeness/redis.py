@@ -1,33 +1,29 @@
-"""The throttle of a fleet, in Redis: a value for each host."""
+"""The throttle of a fleet, in Redis: a hash for each host, and one script."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import time
+from importlib import resources
 from typing import Any, Final
 from urllib.parse import quote
 
-from tileharvest.maps.rates import LONGEST
-from tileharvest.politeness.throttle import HostState, Throttle
+import msgspec
 
-_SWAP: Final = """
-if (redis.call('GET', KEYS[1]) or '') ~= ARGV[1] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2], 'EX', ARGV[3])
-return 1
-"""
-"""Writes what a host's state has become, unless it has changed since it was read."""
-_KEPT: Final = 2 * int(LONGEST)
-"""Seconds for which Redis keeps a host after the last change: twice the longest delay."""
+from tileharvest.maps.rates import LONGEST
+from tileharvest.politeness.throttle import SET_BACK, TURN, Throttle
+
+_SCRIPT: Final = resources.files(__package__).joinpath("throttle.lua").read_text(encoding="utf-8")
+_RULES: Final = {"set_back": SET_BACK, "longest": LONGEST, "turn": TURN, "kept": 2 * int(LONGEST)}
+"""What the script must know. Redis keeps a host for twice the longest delay after the last call."""
 
 
 class RedisThrottle(Throttle):
-    """`Throttle` of all workers of all maps.
+    """`Throttle` of all workers of all maps. The script has the rules of `HostState`.
 
-    Redis' clock counts, and answers are seconds from now: the clocks of the boxes may differ. Each call reads
-    a host's state, changes it by the rules of `HostState`, and writes it if nobody else has done so in
-    between; otherwise it begins anew. Of several workers that call at the same time one always succeeds. A
-    call whose answer was lost is made again, and may reserve twice.
+    Redis' clock counts, and answers are seconds from now: the clocks of the boxes may differ. A call whose
+    answer was lost is made again, and may reserve twice.
     """
 
     def __init__(self, link: Any) -> None:
@@ -45,19 +41,13 @@ class RedisThrottle(Throttle):
         await self._link.close()
 
     async def _do(self, act: str, host: str, *given: Any) -> tuple[float, Any]:
-        key = key_of(host)
+        now = None if self.clock is time.time else self.clock()
+        call = msgspec.msgpack.encode({"act": act, "given": given, "now": now, **_RULES})
 
         async def run(client: Any) -> Any:
-            while True:
-                reading = client.pipeline(transaction=False).time().get(key)
-                (seconds, microseconds), kept = await reading.execute()
-                now = seconds + microseconds / 1e6 if self.clock is time.time else self.clock()
-                state = HostState.read(kept)
-                answer = getattr(state, act)(now, *given)
-                if await client.eval(_SWAP, 1, key, kept or b"", state.kept(), _KEPT):
-                    return answer
+            return await client.register_script(_SCRIPT)(keys=[key_of(host)], args=[call])
 
-        answer = await self._link.attempt(run)
+        answer = msgspec.msgpack.decode(await self._link.attempt(run))
         return self.clock(), answer
 
 

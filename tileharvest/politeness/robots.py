@@ -39,9 +39,9 @@ class Robots:
         """Takes the answer of a site, such as `https://map.example.net:8443`, for its robots.txt. If it has
         none, or something else there, such as an HTML page, everything is allowed.
 
-        Returns the gap between two requests that the site asks for, by Crawl-delay or Request-rate. Returns
-        None for a failure of the server, 429 included: then nobody knows what is allowed (RFC 9309, section
-        2.3.1).
+        Returns the gap between two requests that the site asks for, by Crawl-delay or Request-rate, whose
+        time of day is ignored. Returns None for a failure of the server, 429 included: then nobody knows what
+        is allowed (RFC 9309, section 2.3.1).
         """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
             return None
@@ -50,7 +50,13 @@ class Robots:
         rules = Protego.parse(text)
         if any(_FORBIDS.match(line) for line in text.splitlines()):
             self.rules[origin] = rules
-        return _gap(rules)
+        rate = rules.request_rate(NAME)
+        try:
+            of_rate = rate.seconds / rate.requests if rate else 0.0
+        except OverflowError:
+            of_rate = LONGEST
+        # `max` passes over a NaN that does not stand first.
+        return Delay.of(min(LONGEST, max(0.0, of_rate, rules.crawl_delay(NAME) or 0.0)))
 
     def allows(self, url: str) -> bool:
         """Returns whether we may ask for the address. This takes 10 us if its site forbids something."""
@@ -71,15 +77,3 @@ def origin_of(url: str) -> str:
     """Returns the site of an address: scheme, host and port, for all of which one robots.txt holds."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _gap(rules: Protego) -> Delay:
-    """Returns the longer gap of Crawl-delay and Request-rate, at most the longest that a Delay can be. The
-    time of day in a Request-rate is ignored."""
-    rate = rules.request_rate(NAME)
-    try:
-        of_rate = rate.seconds / rate.requests if rate else 0.0
-    except OverflowError:
-        of_rate = LONGEST
-    # `max` passes over a NaN that does not stand first.
-    return Delay.of(min(LONGEST, max(0.0, of_rate, rules.crawl_delay(NAME) or 0.0)))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.maps.times import QuietHours
 
-NO_LIMITS: Final = (1_000_000, NO_DELAY)
-"""More requests than are ever on the way, and no delay."""
 _TO_BEGIN: Final = 2
 """Requests before the first tile: robots.txt and the map's configuration."""
 
@@ -33,9 +31,7 @@ class Rules:
     """The most requests of the map on the way at the same time, from all workers together."""
     gap: Delay = NO_DELAY
     """The gap between two requests of the map, from all workers together."""
-    limits_at: Callable[[str], tuple[int, Delay]] = field(
-        default=lambda host: NO_LIMITS, repr=False, compare=False
-    )
+    limits_at: Callable[[str], tuple[int, Delay]] = lambda host: (1_000_000, NO_DELAY)
     """Returns the concurrency and the gap at a host, which a request of this map shares with all maps of that
     host."""
     autothrottle: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from scrapy.settings import SETTINGS_PRIORITIES
@@ -78,9 +79,7 @@ def hours_without_requests(settings: BaseSettings, description: MapDescription) 
     This reads no other map of the host.
     """
     entry = _completed(settings, description, {key: _OF_MAPS[key] for key in ("quiet_hours", "quiet_rate")})
-    hours = entry.quiet or ()
-    if entry.quiet_rate:
-        return ()
+    hours = () if entry.quiet_rate else entry.quiet or ()
     if is_whole_day(hours):
         said = " and ".join(map(str, hours))
         raise ConfigurationError(
@@ -149,21 +148,15 @@ def _completed(settings: BaseSettings, entry: _Entry, names: Mapping[str, str]) 
         if not is_by_hand and (has_own or not value):
             continue
         also = {"requests_per_second": None} if key == "delay" else {}
+        plain = value
+        # On the command line and in the environment a value is a text.
+        with suppress(TypeError, ValueError):
+            plain = json.loads(value)
         try:
-            plain = _plain(value)
             said = msgspec.convert(plain, kinds[key], strict=False) if plain else None
             entry = msgspec.structs.replace(entry, **{key: said}, **also)
         except (msgspec.ValidationError, ValueError) as error:
-            hint = (
-                f"; write for example {EXAMPLES[key]}" if isinstance(error, msgspec.ValidationError) else ""
-            )
+            is_of_kind = not isinstance(error, msgspec.ValidationError)
+            hint = "" if is_of_kind else f"; write for example {EXAMPLES[key]}"
             raise ConfigurationError(f"{name} {value!r} cannot be: {error}{hint}") from None
     return entry
-
-
-def _plain(value: Any) -> Any:
-    """Returns a value as a settings file has it. On the command line and in the environment it is a text."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        return value

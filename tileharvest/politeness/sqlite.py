@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from tileharvest.errors import QueueError
@@ -77,15 +78,19 @@ class SqliteThrottle(Throttle):
             # A block that raises rolls back, and any other commits.
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                row = connection.execute("SELECT state FROM hosts WHERE host = ?", (host,)).fetchone()
-                state = HostState.read(None if row is None else row[0])
+                state = HostState()
+                # A state that cannot be read is begun anew: no request is lost.
+                with suppress(msgspec.MsgspecError, ValueError):
+                    for (kept,) in connection.execute("SELECT state FROM hosts WHERE host = ?", (host,)):
+                        state = msgspec.msgpack.decode(kept, type=HostState)
                 now = self.clock()
                 if act == "share":
                     for worker, one in state.shares.items():
                         if one.ends > now and not self._is_alive(worker):
                             state.shares[worker] = replace(one, ends=now)
                 answer = getattr(state, act)(now, *given)
-                connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", (host, state.kept()))
+                row = host, msgspec.msgpack.encode(state)
+                connection.execute("INSERT OR REPLACE INTO hosts VALUES (?, ?)", row)
         except sqlite3.Error as error:
             raise QueueError(
                 f"{self._folder}/throttle.sqlite, in which harvests of this machine share limits, cannot be"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,9 +24,6 @@ TURN: Final = 5.0
 
 SET_BACK: Final = 60.0
 """Seconds for which a host waits at most when the clock was set back. Clocks of processes differ by less."""
-
-_REST: Final = "rest"
-"""The name of the time until which a host is left alone."""
 
 
 class Spent(NamedTuple):
@@ -55,22 +52,11 @@ class Share(msgspec.Struct, frozen=True):
 class HostState(msgspec.Struct):
     """What processes share of a host. The methods are the rules of `Throttle`, at the time `now`."""
 
+    rest_ends: float = -inf
     times: dict[str, float] = {}
-    """The last start by each limit, and when the rest ends."""
+    """The last start by each limit."""
     shares: dict[str, Share] = {}
     """The share of each worker."""
-
-    @classmethod
-    def read(cls, kept: bytes | None) -> HostState:
-        """Returns the state in `kept`. One that cannot be read is begun anew: no request is lost."""
-        try:
-            return cls() if kept is None else msgspec.msgpack.decode(kept, type=cls)
-        except (msgspec.MsgspecError, ValueError):
-            return cls()
-
-    def kept(self) -> bytes:
-        """Returns the state in a form for `read`."""
-        return msgspec.msgpack.encode(self)
 
     def reserve(self, now: float, limits: Mapping[str, float], horizon: float) -> tuple[float, bool]:
         """Returns the seconds until the next start, and whether it is reserved.
@@ -79,8 +65,7 @@ class HostState(msgspec.Struct):
         counts at once. A last start much later than the horizon was written before the clock was set back,
         and is moved.
         """
-        rest = self.times.get(_REST, -inf)
-        start = max(now, rest) if rest <= now + LONGEST else now
+        start = max(now, self.rest_ends) if self.rest_ends <= now + LONGEST else now
         for name, spacing in limits.items():
             self.times[name] = min(self.times.get(name, -inf), now + SET_BACK)
             start = max(start, self.times[name] + spacing)
@@ -90,7 +75,7 @@ class HostState(msgspec.Struct):
         return start - now, is_granted
 
     def rest(self, now: float, seconds: float) -> None:
-        self.times[_REST] = max(self.times.get(_REST, -inf), now + seconds)
+        self.rest_ends = max(self.rest_ends, now + seconds)
 
     def share(self, now: float, own: Share, of_map: int, of_host: int, lasts: float) -> tuple[int, Spent]:
         """Returns how many requests a worker may have on the way: its part of the places of its map, and of
@@ -183,5 +168,5 @@ class Throttle(ABC):
 
         The first worker of a map begins the map's run: what was spent before is forgotten.
         """
-        _, shared = await self._do("share", host, own, of_map, of_host, lasts)
-        return cast("tuple[int, Spent]", shared)
+        _, (number, spent) = await self._do("share", host, own, of_map, of_host, lasts)
+        return number, Spent(*spent)

@@ -232,7 +232,7 @@ class TileDownloadHandler:
             if block is None:
                 throttle.left(host)
             else:
-                throttle.count_request()
+                self._crawl.cost_meter.requests += 1
                 self._start_some(block, 1)
             if not throttle.is_paced(host):
                 return
@@ -432,7 +432,7 @@ class TileDownloadHandler:
             return await self._send_one(method, url, terms, body)
         try:
             async with throttle.place(host, waits=waits):
-                throttle.count_request()
+                self._crawl.cost_meter.requests += 1
                 reply = await self._send_one(method, url, terms, body)
         finally:
             # Tiles may have waited for this place alone.
@@ -463,7 +463,7 @@ class TileDownloadHandler:
         harvest = self._crawl.harvest
         host = urlsplit(url).hostname or ""
         is_by_get = self._heads[host].is_refused or (harvest is not None and not harvest.answers_head)
-        self._throttle.count_request()
+        self._crawl.cost_meter.requests += 1
         reply = await self._send_one("GET" if is_by_get else "HEAD", url, self._terms(Request(url)))
         if isinstance(reply, Exception):
             return reply

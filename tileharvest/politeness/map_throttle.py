@@ -280,7 +280,9 @@ class MapThrottle:
         """Returns True when a start at the host has come, and False when anything holds requests back."""
         state, chance = self._hosts[host], random.random()  # noqa: S311 - no secret
         while self.held is None:
-            limits = {name: delay.draw(chance) for name, delay in self._delays(host).items()}
+            _, of_host = self._rules.limits_at(host)
+            delays = {"host": of_host, f"map {self._name}": self._delay}
+            limits = {name: delay.draw(chance) for name, delay in delays.items() if delay}
             if not limits:
                 state.last = self._clock()
                 return True
@@ -301,12 +303,6 @@ class MapThrottle:
                 state.last = now
                 return True
         return False
-
-    def _delays(self, host: str) -> dict[str, Delay]:
-        """Returns the delays that a request to the host keeps, by the names of their limits."""
-        _, of_host = self._rules.limits_at(host)
-        delays = {"host": of_host, f"map {self._name}": self._delay}
-        return {name: delay for name, delay in delays.items() if delay}
 
     def _set_delay(self) -> None:
         self._delay = self._of_hour.at_least(self._slowed).at_least(self._adapted)

@@ -165,7 +165,9 @@ class TileDownloadHandler:
         layer = harvest.layers[request.block.layer].layer
         heads = self._heads[layer.host]
         block = _BlockDownload(request, layer, heads, self._terms(request), self._loop.create_future())
-        self._adapt(request)
+        if self._adapts:
+            # The delay that Scrapy's AutoThrottle has found to suit the host.
+            self._throttle.adapt(self._crawler.engine.downloader.slots[request.meta["download_slot"]].delay)
         self._open.append(block)
         robots = self._crawl.robots
         if robots.rules:
@@ -190,12 +192,6 @@ class TileDownloadHandler:
         if block.requests:
             request.meta["download_latency"] = block.seconds / block.requests
         return block.response()
-
-    def _adapt(self, request: BlockRequest) -> None:
-        """Keeps the delay that Scrapy's AutoThrottle has found to suit the host, if it is switched on."""
-        if self._adapts:
-            slot = self._crawler.engine.downloader.slots[request.meta["download_slot"]]
-            self._throttle.adapt(slot.delay)
 
     def _start_soon(self) -> None:
         self._start = self._start or self._loop.call_soon(self._start_tiles)

@@ -43,12 +43,10 @@ class RedisThrottle(Throttle):
     async def _do(self, act: str, host: str, *given: Any) -> tuple[float, Any]:
         now = None if self.clock is time.time else self.clock()
         call = msgspec.msgpack.encode({"act": act, "given": given, "now": now, **_RULES})
-
-        async def run(client: Any) -> Any:
-            return await client.register_script(_SCRIPT)(keys=[key_of(host)], args=[call])
-
-        answer = msgspec.msgpack.decode(await self._link.attempt(run))
-        return self.clock(), answer
+        answer = await self._link.attempt(
+            lambda client: client.register_script(_SCRIPT)(keys=[key_of(host)], args=[call])
+        )
+        return self.clock(), msgspec.msgpack.decode(answer)
 
 
 def key_of(host: str) -> bytes:

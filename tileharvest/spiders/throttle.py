@@ -103,17 +103,14 @@ class CrawlThrottle:
         if reason is HoldReason.SPENT:
             self._crawl.end(self._exceeded())
         elif reason is HoldReason.QUIET and self._said is not reason and held is not None and held.until:
-            self._say_quiet(held.until)
+            _logger.warning(
+                "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
+                self._name,
+                f"{datetime.fromtimestamp(held.until, self._zone):%Y-%m-%d %H:%M %Z}",
+                program(),
+                self._name,
+            )
         self._said = reason
-
-    def _say_quiet(self, until: float) -> None:
-        _logger.warning(
-            "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
-            self._name,
-            f"{datetime.fromtimestamp(until, self._zone):%Y-%m-%d %H:%M %Z}",
-            program(),
-            self._name,
-        )
 
     def _exceeded(self) -> BudgetError:
         """Returns the error for the part of the budget that is spent."""

@@ -18,7 +18,6 @@ from tileharvest.politeness.waits import HeldError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tileharvest.harvest.harvest import Harvest
     from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.spiders.transfer import Reply, Terms
 
@@ -78,18 +77,16 @@ class Redirects:
         # By RFC 9309, section 2.3.1.2, a robots.txt may lie on another host. That one needs none itself.
         if urlsplit(first).path == _ROBOTS:
             return
-        origin, refused = origin_of(url), None
-        if self._crawl.harvest is not None and origin not in self._own_origins(self._crawl.harvest):
-            refused = await self._refused(send, origin, terms)
+        origin, refused, harvest = origin_of(url), None, self._crawl.harvest
+        if harvest is not None:
+            # The robots.txt of the map's own sites was read before all else.
+            folders = (part.layer.addresses.folder for part in harvest.layers.values())
+            if origin not in map(origin_of, (harvest.description.page, *folders)):
+                refused = await self._refused(send, origin, terms)
         if refused is None and not self._crawl.robots.allows(url):
             refused = FORBIDDEN
         if refused is not None:
             raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
-
-    def _own_origins(self, harvest: Harvest) -> frozenset[str]:
-        """Returns the sites of the map. Their robots.txt was read before all else."""
-        folders = (part.layer.addresses.folder for part in harvest.layers.values())
-        return frozenset(map(origin_of, (harvest.description.page, *folders)))
 
     async def _refused(self, send: Send, origin: str, terms: Terms) -> str | None:
         """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a

@@ -25,7 +25,7 @@ from scrapy.exceptions import (
 from scrapy.utils.misc import load_object
 
 from tileharvest.politeness.neighbours import refused_network
-from tileharvest.tiles.verdict import Answer, length_of
+from tileharvest.tiles.verdict import OK, Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -118,15 +118,13 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         heads = self.heads
         # A body may have trailers behind it.
         head = (heads if by_head and b"\nHTTP/" not in heads else _last_head(heads)).decode("latin-1")
-        lowered, values = head.lower(), list[str | None]()
-        for name in _READ:
-            # Of a header that came twice, the last one counts.
+        lowered, values = head.lower(), list[str | None]([None] * len(_READ))
+        # What is there is not elsewhere, and asks for no rest.
+        for number, name in enumerate(_READ[:3] if self.status == OK else _READ):
             start = lowered.rfind(name)
-            if start < 0:
-                values.append(None)
-            else:
+            if start >= 0:
                 start += len(name)
-                values.append(head[start : head.find("\n", start)].strip(" \t\r"))
+                values[number] = head[start : head.find("\n", start)].strip(" \t\r")
         etag, modified, length, location, later = values
         return Answer(
             self.status,
@@ -149,7 +147,7 @@ class Transfer:
         requests."""
         self.since = 0.0
         """When the request began, in seconds on the clock of the event loop."""
-        self.head = bytearray()
+        self.heads: list[bytes] = []
         """What comes, as `Reply.heads` has it."""
         self.body = bytearray()
         """The bytes themselves: a site may send each in a piece of its own."""
@@ -167,7 +165,7 @@ class Transfer:
             curl.setopt(pycurl.NOBODY, 1)
         elif method != "GET":
             curl.setopt(pycurl.CUSTOMREQUEST, method)
-        curl.setopt(pycurl.HEADERFUNCTION, self.head.extend)
+        curl.setopt(pycurl.HEADERFUNCTION, self.heads.append)
         curl.setopt(pycurl.WRITEFUNCTION, self.body.extend)
         curl.setopt(pycurl.PREREQFUNCTION, self._begins)
         curl.setopt(pycurl.OPENSOCKETFUNCTION, self._connects)
@@ -200,12 +198,12 @@ class Transfer:
         """Hears from the connections that the request is through, and passes on what came."""
         if error is None:
             status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-            outcome: Reply | Exception = Reply(status, bytes(self.head), bytes(self.body))
+            outcome: Reply | Exception = Reply(status, b"".join(self.heads), bytes(self.body))
         else:
             outcome = self._failure(error)
         # A handle and what it has received refer to each other, and Python's collector of such cycles looks
         # seldom.
-        self.head.clear()
+        self.heads.clear()
         self.body.clear()
         while self._sockets:
             self._sockets.pop().close()

@@ -22,6 +22,7 @@ from tileharvest.maps.rates import Delay
 from tileharvest.politeness.rules import Rules
 from tileharvest.tiles.grid import Tile, TileRange, Zone
 from tileharvest.tiles.outcomes import Outcome
+from tileharvest.tiles.pyramid import ListedTiles
 from tileharvest.tiles.pyramid import Pyramid as Form
 from tileharvest.walk.walk import Walk
 
@@ -106,6 +107,13 @@ def test_what_can_be_asked_whole_is_counted_exactly(seed: int) -> None:
     assert plan.expected.seconds == plan.expected.requests / 2
     assert plan.expected.received_bytes == sum(pyramid.sizes[tile] for tile in kept)
     assert estimate([found], at_once=True).expected.requests == len(asked)
+
+
+def test_of_a_layer_whose_site_lists_its_tiles_those_are_asked_and_no_others() -> None:
+    pyramid = scattered(1)
+    found, asked = sampled(pyramid, Walk(Form.listed(4, ListedTiles(pyramid.sizes))), 10_000)
+    assert set(asked) == set(pyramid.sizes)
+    assert estimate([found]).most.requests == 2 * len(asked)
 
 
 @pytest.mark.parametrize(("tiles", "most", "is_exact"), [(6, 300, True), (200, 200, False)])

@@ -127,8 +127,8 @@ async def sample(walk: Walk, ask: Ask, most: int, random: Random) -> LayerSample
         sizes.update(await ask(new))
         return [tile for tile in tiles if tile in sizes]
 
-    weight, result = 1.0, LayerSample(sure=0.0 if walk.goes_sideways else walk.start_size)
     blocks = list(walk.start_blocks(""))
+    weight, result = 1.0, LayerSample(sure=0.0 if walk.goes_sideways else sum(map(len, blocks)))
     if len(blocks) > _MOST_BLOCKS:
         weight = len(blocks) / _MOST_BLOCKS
         blocks = random.sample(blocks, _MOST_BLOCKS)

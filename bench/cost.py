@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PROJECT: Final = Path(__file__).resolve().parents[1]
+_AVAILABLE: Final = sorted(os.sched_getaffinity(0))
 _STARTER: Final = """
 import json, os, sys, time
 started = time.monotonic()
@@ -48,9 +49,11 @@ class RunFailedError(Exception):
 
 
 def cores() -> tuple[int, int]:
-    """Returns the core of the measured program and that of the servers. They may be the same one."""
-    available = sorted(os.sched_getaffinity(0))
-    return available[0], available[-1]
+    """Returns the core of the measured program and that of the servers. They may be the same one.
+
+    They are the same two within `on_core`, where this process has one core only.
+    """
+    return _AVAILABLE[0], _AVAILABLE[-1]
 
 
 @contextmanager

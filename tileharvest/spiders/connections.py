@@ -20,8 +20,10 @@ _LOOK: Final = 1.0
 """Seconds after which libcurl is made to look at each transfer. It counts the seconds of a silent transfer
 only when it is called, and if several are silent its own first timer is for their connections."""
 
+_REMOVE: Final[int] = pycurl.POLL_REMOVE
+_IN: Final[int] = pycurl.POLL_IN
 _EVENTS: Final = {
-    pycurl.POLL_IN: select.EPOLLIN,
+    _IN: select.EPOLLIN,
     pycurl.POLL_OUT: select.EPOLLOUT,
     pycurl.POLL_INOUT: select.EPOLLIN | select.EPOLLOUT,
 }
@@ -123,13 +125,13 @@ class Connections:
 
     def _watch(self, what: int, socket: int, _multi: object, _data: object) -> None:
         """Watches a socket for libcurl."""
-        if what == pycurl.POLL_REMOVE:
+        if what == _REMOVE:
             # Linux goes on watching it, as its connection mostly makes the next request at once.
             self._watched.discard(socket)
             return
         self._watched.add(socket)
         # A new socket that has got the number of a closed one is first watched for being connected.
-        if self._known.get(socket) == what == pycurl.POLL_IN:
+        if self._known.get(socket) == what == _IN:
             return
         self._known[socket] = what
         try:

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 _HEADER: Final = re.compile(rb"\n([^:\n]*):([^\n]*)")
 _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
-_READ: Final = ("\netag:", "\nlast-modified:", "\ncontent-length:", "\nlocation:", "\nretry-after:")
+_READ: Final = re.compile(
+    r"\n(etag|last-modified|content-length|location|retry-after):([^\n]*)", re.IGNORECASE | re.ASCII
+)
 """The headers on which a verdict rests, and those by which a redirect and a rest are understood."""
 
 _FAILURES: Final[Mapping[int, type[Exception]]] = {
@@ -56,6 +58,8 @@ _NUMBERS: Final = re.compile(r" after \d+ ms|: \d+ > \d+")
 HTTP_1_1: Final[int] = pycurl.CURL_HTTP_VERSION_1_1
 HTTP_2: Final[int] = pycurl.CURL_HTTP_VERSION_2TLS
 """HTTP/2 if TLS agrees on it, and else HTTP/1.1."""
+_SEND: Final[int] = pycurl.PREREQFUNC_OK
+_ABORT: Final[int] = pycurl.PREREQFUNC_ABORT
 _QUICK_EXIT: Final = 322
 """CURLOPT_QUICK_EXIT, for which PycURL has no name: whoever gives up a transfer waits for no name server."""
 
@@ -118,21 +122,16 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         heads = self.heads
         # A body may have trailers behind it.
         head = (heads if by_head and b"\nHTTP/" not in heads else _last_head(heads)).decode("latin-1")
-        lowered, values = head.lower(), list[str | None]([None] * len(_READ))
-        # What is there is not elsewhere, and asks for no rest.
-        for number, name in enumerate(_READ[:3] if self.status == OK else _READ):
-            start = lowered.rfind(name)
-            if start >= 0:
-                start += len(name)
-                values[number] = head[start : head.find("\n", start)].strip(" \t\r")
-        etag, modified, length, location, later = values
+        said = {name.lower(): value.strip(" \t\r") for name, value in _READ.findall(head)}.get
+        is_elsewhere = self.status != OK
         return Answer(
             self.status,
-            Validator(etag, modified),
-            length_of(length) if by_head else len(self.body),
+            Validator(said("etag"), said("last-modified")),
+            length_of(said("content-length")) if by_head else len(self.body),
             self.body,
-            location,
-            later,
+            # What is there is not elsewhere, and asks for no rest.
+            said("location") if is_elsewhere else None,
+            said("retry-after") if is_elsewhere else None,
         )
 
 
@@ -237,10 +236,10 @@ class Transfer:
         """Lets libcurl send the request once. libcurl would send again what breaks on a connection that was
         kept open: uncounted, without a pause, and on top of our own attempts. Another crawl may have kept one
         open to a network that this one must not enter."""
-        own, was_sent, self._is_sent = self.terms.own, self._is_sent, True
-        is_elsewhere = own is not None and address not in own
-        is_forbidden = was_sent or (is_elsewhere and self._is_refused(address))
-        return int(pycurl.PREREQFUNC_ABORT if is_forbidden else pycurl.PREREQFUNC_OK)
+        if self._is_sent:
+            return _ABORT
+        self._is_sent, own = True, self.terms.own
+        return _ABORT if own is not None and address not in own and self._is_refused(address) else _SEND
 
     def _failure(self, error: BaseException | None) -> Exception:
         """Returns Scrapy's exception for a request that has failed, or has brought more than it may."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -108,23 +108,24 @@ def seconds_of(http_date: str | None) -> float | None:
     """Returns an HTTP date in seconds since 1970, or None for a text that is not a date.
 
     The usual form, `Mon, 01 Jan 2024 00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which
-    takes a tenth of the time.
+    takes a twentieth of the time.
     """
     if http_date is None:
         return None
     try:
-        if http_date[7:12] in _MONTHS and http_date[-4:] == " GMT":
-            clock = time.fromisoformat(http_date[17:-4])
-            return _midnight(http_date[5:16]) + clock.hour * 3600 + clock.minute * 60 + clock.second
+        minute, second, zone = http_date[5:22], http_date[23:25], http_date[25:]
+        if minute[2:7] in _MONTHS and "00" <= second < "60" and zone == " GMT":
+            return _minute(minute) + int(second)
         return parsedate_to_datetime(http_date).replace(tzinfo=UTC).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 
 
 @lru_cache(maxsize=1024)
-def _midnight(day: str) -> float:
-    """Returns the begin of a day such as `01 Jan 2024`. The tiles of many layers share few days."""
-    return datetime.fromisoformat(f"{day[7:]}-{_MONTHS[day[2:7]]}-{day[:2]}T00:00+00:00").timestamp()
+def _minute(text: str) -> float:
+    """Returns the begin of a minute such as `01 Jan 2024 00:00`. Many tiles are rendered in the same one."""
+    day, month, year, clock = text[:2], _MONTHS[text[2:7]], text[7:11], text[12:]
+    return datetime.fromisoformat(f"{year}-{month}-{day}T{clock}+00:00").timestamp()
 
 
 def _duration(seconds: float) -> str:

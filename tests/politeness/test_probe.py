@@ -1,6 +1,7 @@
 """A site in a dict: what is asked of it, and what is not."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,20 @@ def test_the_robots_txt_of_each_host_is_asked_for_once_and_first() -> None:
         server = Server({CONFIG: configuration(), ROBOTS: Fetched(status, b"User-agent: *\nDisallow: /")})
         server.probed()
         assert not server.robots.rules
+
+
+def test_a_probe_that_goes_on_asks_nothing_of_a_site_whose_robots_txt_could_not_be_read() -> None:
+    server = Server({f"{TILES}/robots.txt": Fetched(503)})
+
+    async def careless(_: MapDescription, fetch: Any) -> Any:
+        for file in ("a", "b"):
+            with suppress(SiteError):
+                await fetch("GET", f"{TILES}/{file}.json")
+        await fetch("GET", f"{TILES}/c.json")
+
+    with pytest.raises(SiteError, match="nobody knows"):
+        asyncio.run(probe_politely(careless, MAP, server.fetch, Robots(), slow_down=server.slow_down))
+    assert server.asked == [ROBOTS, f"{TILES}/robots.txt"]
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])

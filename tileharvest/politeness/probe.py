@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.maps.rates import Delay
     from tileharvest.politeness.robots import Robots
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
@@ -63,14 +63,14 @@ async def probe_politely(
     allowed.
     """
     check_rules(description.host)
-    read: set[str] = set()
+    read: dict[str, asyncio.Future[None]] = {}
 
     async def allows(url: str) -> bool:
         origin = origin_of(url)
         if origin not in read:
-            read.add(origin)
-            gap = await _read(robots, origin, fetch, description)
-            slow_down(gap.most)
+            read[origin] = asyncio.ensure_future(_read(robots, origin, fetch, description, slow_down))
+        # A probe may go on after an error, which is raised each time that this site is to be asked.
+        await read[origin]
         return robots.allows(url)
 
     async def fetch_allowed(method: str, url: str) -> Fetched:
@@ -110,8 +110,14 @@ def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> Forb
     )
 
 
-async def _read(robots: Robots, origin: str, fetch: Fetch, description: MapDescription) -> Delay:
-    """Adds the rules of a site. Returns the gap that it asks for. Raises SiteError if they cannot be read,
+async def _read(
+    robots: Robots,
+    origin: str,
+    fetch: Fetch,
+    description: MapDescription,
+    slow_down: Callable[[float], None],
+) -> None:
+    """Adds the rules of a site, and keeps the gap that it asks for. Raises SiteError if they cannot be read,
     and for a site that wants to be asked more slowly than a person has agreed to."""
     url = f"{origin}/robots.txt"
     answer = await fetch("GET", url)
@@ -126,4 +132,4 @@ async def _read(robots: Robots, origin: str, fetch: Fetch, description: MapDescr
             f"{url} {slow}, and nothing else was asked for: write delay = {gap.most:.0f} for map"
             f" '{description.name}' in maps.toml to harvest it so slowly, or ask its owner for less"
         )
-    return gap
+    slow_down(gap.most)

@@ -138,7 +138,7 @@ class MapThrottle:
 
     async def close(self) -> None:
         """Gives everything back."""
-        for host in self._hosts:
+        for host in list(self._hosts):
             await self._extend(host, lasts=0.0)
 
     # What holds everything back

@@ -132,6 +132,18 @@ async def test_what_comes_leaves_room_to_stay_free(tmp_path: Path, monkeypatch: 
     assert query(tmp_path, "SELECT count(*) FROM versions") == [(1,)]
 
 
+async def test_images_that_are_stored_together_leave_room_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is stored at once, and the others after it."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1_000))
+    async with opened(tmp_path) as harvest:
+        harvest.limit(Rules("map.example.net", 1, min_free=850), tmp_path)
+        keeping = (harvest.keep_results([added(tile)]) for tile in FIRST_LEVEL)
+        failed = await asyncio.gather(*keeping, return_exceptions=True)
+        assert [type(one) for one in failed] == [type(None)] + [BudgetError] * 3
+
+
 async def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
     await known(tmp_path)
 

@@ -117,9 +117,8 @@ class RunningHarvest:
         state, detail = self._state()
         if self._recorded is not None:
             return HarvestStats.of(self._recorded, state, detail, self._workers)
-        harvest, is_pruned = self.harvest, bool(self.harvest.is_pruned)
-        cost = harvest.cost_meter.total
-        return HarvestStats(harvest.expected, dict(harvest.tally), cost, state, detail, is_pruned)
+        harvest, cost = self.harvest, self.harvest.cost_meter.total
+        return HarvestStats(harvest.expected, dict(harvest.tally), cost, state, detail, harvest.is_pruned)
 
     def _state(self) -> tuple[State, str]:
         """Returns what the harvest does, and the detail in words."""

@@ -121,8 +121,8 @@ class Harvest:
         self._has_daily_budget = False
         """Whether the map has a budget for a day. It limits all runs, so the cost of a dry run is kept,
         too."""
-        self.is_pruned: bool | None = None
-        """Whether any layer's walk is pruned. None before that is decided."""
+        self.is_pruned = False
+        """Whether any layer's walk is pruned, once it is open."""
         self.is_open = False
         """Whether the harvest has begun, so that results can be kept."""
         self.continued = False
@@ -434,7 +434,6 @@ class Harvest:
         """Puts the images of a block into the store, and counts the bytes of those that were not there."""
         if not bodies:
             return
-        self.check_room(sum(map(len, bodies.values())))
         self._unstored.update(bodies)
         async with self._storing:
             # A block that came earlier may have stored them together with its own.
@@ -442,6 +441,7 @@ class Harvest:
                 return
             taken, self._unstored = self._unstored, {}
             try:
+                self.check_room(sum(map(len, taken.values())))
                 new = await asyncio.to_thread(self.holdings.store.put, taken)
             except BaseException:
                 self._unstored.update(taken)

@@ -353,12 +353,11 @@ def known_site_files(
     day relies on all change indexes of the map. It may turn out otherwise when the site was asked. Files that
     were missing are returned as `MISSING`, and only if indexes are relied on. Otherwise they are left out, so
     that they are looked for again. Raises HistoryError."""
-    name, every = description.name, description.full_every
-    full, _ = last_full(history, name).get(name, (None, frozenset()))
-    indexes = stored_indexes(history, name).get(name, {}).values()
-    decided = [decide(description.walk, None, full, today, every, index=index) for index in indexes]
+    records = WalkRecords.read(history, description.name)
+    layers = dict.fromkeys(records.indexes.get(description.name, {}), 0)
+    decided = next_walks(records, description, layers, today, shared=()).layers.values()
     is_relied_on = bool(decided) and all(decision.change_index is not None for decision in decided)
-    files = site_files_of(history, name, today)
+    files = site_files_of(history, description.name, today)
     return {url: file for url, file in files.items() if is_relied_on or file != MISSING}, is_relied_on
 
 

@@ -18,12 +18,11 @@ from tileharvest.store.port import DryStore
 from tileharvest.store.settings import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from scrapy.settings import BaseSettings
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.queue.segments import Segment
 
 
 ARGUMENTS: Final = ("map", "day", "segment", "dry", "fresh", "stay")
@@ -34,8 +33,8 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     """Returns the harvest that a spider's arguments ask for. Nothing is touched yet.
 
     `map` is the map's name. `day` is an ISO date, by default today; past states of a site are harvested with
-    it one after the other. `segment` is the name of a resolver that replaces the setting SEGMENT. `dry=1`
-    asks and reports but keeps nothing. `fresh=1` asks for everything again.
+    it one after the other. `segment` is the name of a resolver that replaces `every` of the map's entry and
+    the setting SEGMENT. `dry=1` asks and reports but keeps nothing. `fresh=1` asks for everything again.
 
     Raises ConfigurationError, also for an unknown argument, because with a misspelt `dry` a harvest would
     write. Arguments that begin with `_` belong to other programs, such as scrapyd's `_job`, and are ignored.
@@ -54,7 +53,9 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     moment = started
     if day != started.astimezone(description.zone_info).date():
         moment = datetime(day.year, day.month, day.day, tzinfo=description.zone_info)
-    resolver = segments_of(settings, description, arguments.get("segment"), started)
+    said = arguments.get("segment")
+    every = description.segment if said is None else said
+    resolver = segment_resolver(settings, every, description.zone_info, started)
     dry = switch(arguments, "dry", "a dry run")
     # Parsed now, so that a mistake is reported before anything is touched.
     url, store = database_url(settings), open_store(settings)
@@ -72,19 +73,10 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
     )
 
 
-def segments_of(
-    settings: BaseSettings, description: MapDescription, said: str | None, started: datetime
-) -> Callable[[datetime], Segment]:
-    """Returns the segments of the map's harvests. `said` is the argument `segment` and comes first; then
-    comes `every` of the map's entry, and then the settings. Raises ConfigurationError."""
-    name = description.segment if said is None else said
-    return segment_resolver(settings, name, description.zone_info, started)
-
-
 def times_for(settings: BaseSettings, description: MapDescription, now: datetime) -> Times:
     """Returns what decides when the map is due. Raises ConfigurationError, also for segments without an
     end."""
-    segments = segments_of(settings, description, None, now)
+    segments = segment_resolver(settings, description.segment, description.zone_info, now)
     if segments(now).ends is None:
         raise ConfigurationError(
             f"map '{description.name}' is never due: its segment has no end; write every = \"1d\" into its"

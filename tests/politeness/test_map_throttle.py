@@ -174,6 +174,17 @@ async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_cloc
         assert (one.held, other.held) == (None, None)
 
 
+async def test_a_rest_of_another_host_holds_what_is_asked_of_that_one_by_all_workers(world: World) -> None:
+    async with world.asking("a") as one, world.asking("b") as other, other.place(CDN):
+        await one.rest(CDN, 60)
+        await other.look()
+        assert (one.held, other.held) == (None, None)
+        assert await starts_of(one, 1) == [0]
+        assert other.take(CDN, 1) is None
+        assert await starts_of(other, 1, CDN) == [60]
+        assert await starts_of(one, 1, CDN) == [60]
+
+
 async def test_quiet_hours_hold_until_they_end_unless_they_have_a_rate(world: World) -> None:
     quiet = (QuietHours.parse("11:00-13:00"),)
 

@@ -46,8 +46,8 @@ class _HostPart:
         self.on_the_way = 0
         self.share, self.share_ends = 0, -inf
         """The requests that may be on the way, and until when."""
-        self.last = -inf
-        """When the last request started."""
+        self.last = self.rests_until = -inf
+        """When the last request started, and when the host's rest ends."""
 
 
 class MapThrottle:
@@ -90,8 +90,8 @@ class MapThrottle:
         self.is_paused = self.is_down = False
         """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
         may start. The owner sets both as soon as it knows."""
-        self._quiet_until = self._rests_until = -inf
-        """When the present quiet hours without a rate end, and the rest of the host."""
+        self._quiet_until = -inf
+        """When the present quiet hours without a rate end."""
         self._hosts: defaultdict[str, _HostPart] = defaultdict(_HostPart)
         self._is_idle = False
         """Whether this worker has left the places to others that it does not use."""
@@ -112,22 +112,22 @@ class MapThrottle:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
         map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
         self.is_paused, self._is_idle = is_paused, not is_busy
-        for host, state in list(self._hosts.items()):
+        for host in {self.host, *self._hosts}:
+            state = self._hosts[host]
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
+                start, _ = await self._throttle.reserve(host, {})
+                # The others may not know yet of a rest that this worker was asked for.
+                ends = max(start, state.rests_until)
+                # The end of a rest that is over would count again if the clock was set back.
+                state.rests_until = ends if ends > self._clock() else -inf
             elif state.share_ends > self._clock():
                 await self._extend(host, lasts=0.0)
         for part, most, so_far in zip(PARTS, self.budget.limits, self.spent, strict=True):
             # Requests are taken one by one.
             if part != "requests" and most is not None and so_far >= most:
                 self.lacking = self.lacking or part
-        start, _ = await self._throttle.reserve(self.host, {})
-        # The others may not know yet of a rest that this worker was asked for.
-        now = self._clock()
-        ends = max(start, self._rests_until)
-        # The end of a rest that is over would count again if the clock was set back.
-        self._rests_until = ends if ends > now else -inf
-        moment = datetime.fromtimestamp(now, self._zone)
+        moment = datetime.fromtimestamp(self._clock(), self._zone)
         gap = self._rules.gap_at(moment, by_hand=rate)
         self._of_hour = gap or NO_DELAY
         self._set_delay()
@@ -153,19 +153,20 @@ class MapThrottle:
             return Hold(HoldReason.SPENT)
         if self.is_paused:
             return Hold(HoldReason.PAUSED)
-        if self._quiet_until > -inf or self._rests_until > -inf:
+        rests_until = self._hosts[self.host].rests_until
+        if self._quiet_until > -inf or rests_until > -inf:
             now = self._clock()
             if self._quiet_until > now:
                 return Hold(HoldReason.QUIET, self._quiet_until)
-            if self._rests_until > now:
-                return Hold(HoldReason.RESTING, self._rests_until)
+            if rests_until > now:
+                return Hold(HoldReason.RESTING, rests_until)
         return Hold(HoldReason.DOWN) if self.is_down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
         """Lets the host rest. For this map it rests at once, and for all of its maps and workers when what
         this returns was awaited."""
-        if host == self.host:
-            self._rests_until = max(self._rests_until, self._clock() + seconds)
+        state = self._hosts[host]
+        state.rests_until = max(state.rests_until, self._clock() + seconds)
         return self._throttle.rest(host, seconds)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
@@ -192,9 +193,11 @@ class MapThrottle:
         return state.share if self._clock() < state.share_ends else 0
 
     def is_paced(self, host: str) -> bool:
-        """Returns whether each request to the host must await its turn, because of a rate or a budget."""
+        """Returns whether each request to the host must await its turn, because of a rate, a rest or a
+        budget."""
         _, of_host = self._rules.limits_at(host)
-        return self.budget.requests is not None or bool(self._delay) or bool(of_host)
+        rests = self._hosts[host].rests_until > self._clock()
+        return self.budget.requests is not None or rests or bool(self._delay) or bool(of_host)
 
     def take(self, host: str, wanted: int) -> int | None:
         """Returns how many of these requests may start at the host at once. They have taken a place each
@@ -283,7 +286,7 @@ class MapThrottle:
             _, of_host = self._rules.limits_at(host)
             delays = {"host": of_host, f"map {self._name}": self._delay}
             limits = {name: delay.draw(chance) for name, delay in delays.items() if delay}
-            if not limits:
+            if not limits and state.rests_until <= self._clock():
                 state.last = self._clock()
                 return True
             start, is_granted = await self._throttle.reserve(host, limits)
@@ -291,7 +294,7 @@ class MapThrottle:
                 # Not longer than until the next look.
                 await asyncio.sleep(min(LOOK, max(0.0, start - HORIZON - self._clock())))
                 continue
-            spacing = max(limits.values())
+            spacing = max(limits.values(), default=0.0)
             # If the last start lies ahead, the clock was set back.
             state.last = min(state.last, self._clock())
             # The last start may have come late, and other requests may start meanwhile.

@@ -20,8 +20,7 @@ def network_of(address: str) -> str | None:
 
     Raises ValueError for a text that is not an IP address.
     """
-    # A zone, such as `%eth0`, is known to this computer alone.
-    ip = ip_address(address.partition("%")[0])
+    ip = ip_address(address)
     if isinstance(ip, IPv6Address):
         if ip.is_site_local:
             return "private"

@@ -12,7 +12,7 @@ import pytest
 from tests.middlewares.making import JumpingLoop
 from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
-from tileharvest.maps.rates import Delay
+from tileharvest.maps.rates import LONGEST, Delay
 from tileharvest.maps.times import QuietHours
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.rules import Rules
@@ -44,6 +44,7 @@ class World:
         owed, meter = Rules(HOST, **{"concurrency": 4, **rules}), CostMeter(clock=now)
         throttle = MapThrottle(self.shared, name, owed, meter, lasts=LASTS, zone=UTC)
         await throttle.open(budget)
+        await throttle.look()
         yield throttle
         await throttle.close()
 
@@ -172,6 +173,9 @@ async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_cloc
         assert (one.held, other.held) == ((HoldReason.DOWN, None), None)
         one.is_down, world.set_back = False, 3600.0
         assert (one.held, other.held) == (None, None)
+        await one.rest(HOST, 2 * LONGEST)
+        await other.look()
+        assert one.held == other.held == (HoldReason.RESTING, now() - 3600 + LONGEST)
 
 
 async def test_a_rest_of_another_host_holds_what_is_asked_of_that_one_by_all_workers(world: World) -> None:

@@ -102,11 +102,10 @@ class MapThrottle:
         """The seconds that the run had taken before this process came."""
 
     async def open(self, budget: Budget) -> None:
-        """Takes part in the run of the map. The run begins now if no other process takes part."""
+        """Takes part in the run of the map, which begins now if no other process does. Call `look` next."""
         self.budget = budget
         await self._extend(self._rules.host)
         self._seconds_before = self._others.seconds
-        await self.look()
 
     async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
@@ -163,9 +162,9 @@ class MapThrottle:
         return Hold(HoldReason.DOWN) if self.is_down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
-        """Lets the host rest. For this map it rests at once, and for all of its maps and workers when what
-        this returns was awaited."""
-        state = self._hosts[host]
+        """Lets the host rest, for a day at most. For this map it rests at once, and for all of its maps and
+        workers when what this returns was awaited."""
+        state, seconds = self._hosts[host], min(seconds, LONGEST)
         state.rests_until = max(state.rests_until, self._clock() + seconds)
         return self._throttle.rest(host, seconds)
 

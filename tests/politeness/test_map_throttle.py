@@ -88,6 +88,17 @@ async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world:
         assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
 
+async def test_as_many_requests_start_at_once_as_have_a_place_and_all_that_end_give_theirs_back(
+    world: World,
+) -> None:
+    async with world.asking() as throttle:
+        assert [throttle.take(HOST, 9), throttle.take(HOST, 9)] == [4, 0]
+        throttle.left(HOST, 3)
+        assert [throttle.take(HOST, 2), throttle.take(HOST, 9)] == [2, 1]
+        throttle.left(HOST, 0)
+        assert (throttle.take(HOST, 9), throttle.spent.requests) == (0, 7)
+
+
 async def test_what_slows_a_map_down_counts_from_the_last_request_and_the_slowest_holds(world: World) -> None:
     async with world.asking(gap=Delay.of(0.1)) as throttle:
         await started(throttle)

@@ -13,7 +13,7 @@ from scrapy.settings import BaseSettings
 
 from tileharvest.commands.terminal import say, write_error
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, TileHarvestError, program
-from tileharvest.harvest.due import Due, Times, due, first_day, pause_after
+from tileharvest.harvest.due import Due, Times, due, pause_after
 from tileharvest.harvest.settings import times_for
 from tileharvest.history.database import History
 from tileharvest.history.settings import open_history_if_any
@@ -46,7 +46,9 @@ def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict
     """Returns when these maps are due, the earliest first, by one look into the history."""
     by_name = {one.name: one for one in times}
     segments = {name: one.segments(now) for name, one in by_name.items()}
-    asked = {name: (segment.name, first_day(segment)) for name, segment in segments.items()}
+    # In the map's time zone the segment may begin on the day before.
+    first = {name: (segment.begins - timedelta(days=1)).date() for name, segment in segments.items()}
+    asked = {name: (segment.name, first[name]) for name, segment in segments.items()}
     adaptive = [name for name, one in by_name.items() if one.adaptive]
     known = {} if history is None else pasts(history, asked, adaptive)
     found = (due(one, known.get(name), now) for name, one in by_name.items())

@@ -91,12 +91,6 @@ def due(times: Times, past: Past | None, now: datetime) -> Due | None:
     return Due(times.name, _after_quiet(times, beginning(times, segment), now), why)
 
 
-def first_day(segment: Segment) -> date:
-    """Returns a day before which no harvest of the segment began. It is the day before the segment's
-    beginning in UTC, because the day of a harvest is that of the map's time zone."""
-    return (segment.begins - timedelta(days=1)).date()
-
-
 def beginning(times: Times, segment: Segment) -> datetime:
     """Returns the moment, in UTC, at which the map's harvest of the segment begins.
 

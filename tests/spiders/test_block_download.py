@@ -274,7 +274,16 @@ async def test_a_host_refuses_head_once_however_many_blocks_come_at_the_same_tim
         several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4, 8)))
         assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 12
         assert [one.gets for one in several] == [0b1111, 0b1111 << 4, 0b1111 << 8]
-        assert 'If-None-Match: "1"' in site.heads[1]
+        (known,) = (head for head in site.heads if 'If-None-Match: "1"' in head)
+        assert known.split(" ")[1] == site.path(next(Block(LAYER, 0, 0, -1, 0b1).tiles())[1])
+
+
+async def test_a_host_that_has_answered_404_for_what_is_not_there_may_still_refuse_head() -> None:
+    async with stage() as site:
+        site.refused_head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        assert (await site.ask(0b1)).gets == 0
+        assert (await site.ask_known(0b110)).gets == 0b110
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "HEAD", "GET", "GET"]
 
 
 async def test_a_tile_that_is_gone_is_checked_by_a_get_and_the_host_is_asked_on_by_head() -> None:

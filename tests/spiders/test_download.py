@@ -30,6 +30,7 @@ from tileharvest.politeness.rules import Rules
 from tileharvest.scheduler.crawl import crawl_of
 from tileharvest.spiders.blocks import ATTEMPT
 from tileharvest.spiders.download import TileDownloadHandler
+from tileharvest.spiders.transfer import Reply
 
 _PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
 _SECOND: Final = b'HTTP/1.1 200 OK\r\nETag: "second"\r\nContent-Length: 0\r\n\r\n'
@@ -216,6 +217,8 @@ async def test_only_the_last_head_tells_of_an_answer(path: str) -> None:
     async with asking() as crawl:
         answer = await crawl.ask(path, "GET")
         assert (answer.status, answer.body, answer.headers.get("ETag")) == (200, b"body", None)
+    redirect = Reply(302, b"HTTP/1.1 302 Found\r\nLocation: /a\r\n\r\nLocation: /b\r\n\r\n", b"body")
+    assert redirect.location == "/a"
 
 
 @pytest.mark.parametrize(("method", "whole"), [("HEAD", _PLAIN), ("GET", _PLAIN + b"body")])
@@ -305,7 +308,6 @@ async def test_no_request_is_sent_into_a_network_in_which_the_maps_own_host_is_n
     async with asking(own="127.0.0.1") as near, asking(own="93.184.215.14") as crawl:
         with pytest.raises(IgnoreRequest, match="this computer's own"):
             await crawl.ask("/plain")
-        assert crawl.site.connections == 0
         # Nor over a connection that another crawl has kept open.
         assert (await near.ask("/plain")).status == 200
         with pytest.raises(IgnoreRequest, match="this computer's own"):
@@ -313,6 +315,13 @@ async def test_no_request_is_sent_into_a_network_in_which_the_maps_own_host_is_n
         assert len(near.site.heads) == 1
         # The address of a proxy does not give away that of the site.
         assert (await crawl.ask(_BEHIND_PROXY, proxy=crawl.site.url)).status == 302
+        assert crawl.site.connections == 1
+    async with asking(own="no..name") as crawl:
+        with pytest.raises(IgnoreRequest, match="this computer's own"):
+            await crawl.ask("/plain")
+        # A name that could not be resolved is looked up again.
+        crawl.handler._crawl.rules = Rules("127.0.0.1", 4)
+        assert (await crawl.ask("/plain")).status == 200
 
 
 async def test_what_fails_over_http_2_is_asked_again_over_http_1_1(tmp_path: Path) -> None:

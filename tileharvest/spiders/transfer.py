@@ -115,7 +115,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
     @property
     def location(self) -> str | None:
         """The address to which a redirect leads, as the server wrote it."""
-        return self.answer(by_head=True).location
+        return self.answer(by_head=False).location
 
     def answer(self, *, by_head: bool) -> Answer:
         """Returns the parts on which a verdict rests. Of a header that came twice, the last one counts."""

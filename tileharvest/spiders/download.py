@@ -185,7 +185,6 @@ class TileDownloadHandler:
         finally:
             self._cut(block)
             self._open.remove(block)
-            self._throttle.left(block.host, block.places - block.under_way)
             if block.timer is not None:
                 # Otherwise it would keep all bodies in memory until then.
                 block.timer.cancel()
@@ -435,7 +434,7 @@ class TileDownloadHandler:
             self._start_soon()
         if isinstance(reply, Reply):
             throttle.count_bytes(len(reply.body))
-            self._rest_as_asked(host, reply.answer(by_head=True))
+            self._rest_as_asked(host, reply.answer(by_head=method == "HEAD"))
         return reply
 
     async def _send_one(self, method: str, url: str, terms: Terms, body: bytes = b"") -> Reply | Exception:

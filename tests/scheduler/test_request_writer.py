@@ -128,6 +128,15 @@ def test_other_classes_of_requests_are_refused(writer: RequestWriter, request_: 
         writer.write(request_)
 
 
+def test_a_class_with_an_attribute_of_its_own_is_refused(
+    spider: StubSpider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OwnRequest, "attributes", (*Request.attributes, "__module__"))
+    monkeypatch.setattr(spider, "request_classes", (OwnRequest,), raising=False)
+    with pytest.raises(CodecError, match="'__module__'"):
+        RequestWriter(spider).write(OwnRequest(URL))
+
+
 @pytest.mark.parametrize(
     "body",
     [

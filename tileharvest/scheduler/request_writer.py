@@ -28,8 +28,8 @@ _OF_THE_MOMENT: Final = frozenset({LEASE, NOT_BEFORE, "download_latency"})
 
 class RequestWriter:
     """Writes the requests of one spider, and reads them. A callback is a method of the spider, and is written
-    as its name. The spider's `request_classes` names classes of its own, of which the `attributes` are
-    written. All methods raise CodecError."""
+    as its name. The spider's `request_classes` names classes of its own, whose `attributes` are no others
+    than those of `Request`. All methods raise CodecError."""
 
     def __init__(self, spider: Spider) -> None:
         self._spider = spider
@@ -55,7 +55,10 @@ class RequestWriter:
         found["headers"] = _as_text(dict(request.headers)) if request.headers else ()
         # It has done its work when a JsonRequest was made.
         found.pop("dumps_kwargs", None)
-        return encode(QueuedRequest(version=VERSION, kind=kind, **found))
+        try:
+            return encode(QueuedRequest(version=VERSION, kind=kind, **found))
+        except TypeError as error:
+            raise CodecError(f"it has an attribute that no request of Scrapy has: {error}") from None
 
     def read(self, body: bytes) -> Request:
         """Returns the request in the bytes of an entry."""

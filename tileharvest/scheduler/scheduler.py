@@ -210,8 +210,7 @@ class Scheduler(BaseScheduler):
 
     async def told(self) -> None:
         """Returns when the queue has taken all that was meant for it."""
-        if self._ended:
-            self._look_again()
+        self._look_again()
         if self._exchanging is not None:
             await self._has_told.wait()
 

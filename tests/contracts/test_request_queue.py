@@ -28,8 +28,9 @@ def test_equals_are_taken_from_the_slot_with_the_fewest_under_way(queue: Driven)
     queue.tell(*(entry(f"b{number}", slot="b") for number in range(4)))
     assert queue.bodies(5) == ["b0", "b1", "a2", "b2", "a3"]
     # A higher priority goes before a slot with fewer under way.
-    queue.tell(entry("a9", 1, slot="a"), entry("c", slot="c"))
+    queue.tell(entry("a9", 1, slot="a"), entry("0", slot="0"))
     assert queue.bodies(1) == ["a9"]
+    assert queue.bodies() == ["0", "b3", "a4", "a5"]
 
 
 def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
@@ -44,12 +45,13 @@ def test_a_lease_has_the_values_of_its_request(queue: Driven) -> None:
 
 def test_a_delayed_request_is_offered_from_its_time_on_in_its_place(queue: Driven) -> None:
     answer = queue.tell(entry("first", due=10.0), entry("second"), entry("third", due=30.0))
-    assert answer.next_due == 10.0
+    assert (answer.next_due, answer.has_more) == (10.0, True)
     assert queue.counts().delayed == 2
     assert queue.bodies(now=9.9) == ["second"]
-    queue.tell(entry("fourth"), now=9.9)
+    answer = queue.tell(entry("fourth"), now=10.0)
+    assert (answer.next_due, answer.has_more) == (30.0, True)
     assert queue.bodies(now=10.0) == ["first", "fourth"]
-    assert queue.tell(now=10.0).next_due == 30.0
+    assert not queue.tell(now=10.0).has_more
 
 
 # What was seen

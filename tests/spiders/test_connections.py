@@ -122,6 +122,9 @@ async def test_a_transfer_that_is_under_way_when_they_are_closed_ends() -> None:
         shared.close()
         with pytest.raises(DownloadFailedError):
             await asking
+        # So does one that begins later.
+        with pytest.raises(DownloadFailedError):
+            await asyncio.wait_for(ask(shared, url), 60)
 
 
 async def test_the_silence_of_several_is_counted_before_the_time_for_their_connections_is_up() -> None:

@@ -102,11 +102,20 @@ def test_each_tile_of_a_block_is_judged_by_what_is_known_of_it(folder: Path) -> 
     assert found.spared_bytes == len(BODY)
 
 
-def test_what_a_head_does_not_settle_is_fetched_next(folder: Path) -> None:
-    other = Answer(200, Validator('"other"'))
-    found = judged(folder, asking(KNOWN, NEW), {KNOWN: other, NEW: other})
-    assert found.gets == mask(KNOWN, NEW)
+def test_what_a_head_does_not_settle_is_fetched_next_and_what_was_not_asked_is_left(folder: Path) -> None:
+    other, unasked = Answer(200, Validator('"other"')), Tile(0, 3, -3)
+    found = judged(folder, asking(KNOWN, NEW, unasked), {KNOWN: other, NEW: other})
+    assert (found.gets, found.left) == (mask(KNOWN, NEW), mask(unasked))
     assert not found.found.outcomes
+
+
+def test_an_image_whose_version_has_lost_its_validator_is_put_into_the_store_again(tmp_path: Path) -> None:
+    version = TileResult(LAYER, KNOWN, Outcome.ADDED, image_of(BODY), BODY, Validator())
+    asyncio.run(remember(tmp_path, version))
+    (stored,) = (tmp_path / "tiles").rglob(image_of(BODY).file_name)
+    stored.unlink()
+    judged(tmp_path, asking(KNOWN, method="GET"), {KNOWN: Answer(200, Validator(ETAG), len(BODY), BODY)})
+    assert stored.read_bytes() == BODY
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ class DiffMiddleware:
             # A lease on the block was lost, so what lies below may have been asked before it.
             asked = replace(asked, late=asked.late or await harvest.has_gone_below(block))
         answers = harvest.understood_all(response.answers)
-        response.result = result = self._judge(request, answers, response.gets, asked)
+        response.result = result = self._judge(request, response, answers, asked)
         outcomes = result.found.outcomes
         if failed := outcomes.get(Outcome.FAILED, 0):
             # The walk goes on below a failed tile if anything is known there.
@@ -136,22 +136,26 @@ class DiffMiddleware:
         return response
 
     def _judge(
-        self, request: BlockRequest, answers: Mapping[int, Answer | Exception], gets: int, asked: Asked
+        self,
+        request: BlockRequest,
+        response: BlockResponse,
+        answers: Mapping[int, Answer | Exception],
+        asked: Asked,
     ) -> BlockResult:
-        """Judges the answers about a block, given what the history knows of it. `gets` are the tiles that
-        were asked by GET."""
+        """Judges the answers about a block, as the renderer understands them, given what the history knows of
+        it."""
         harvest, block, known = self._harvest, request.block, request.known
         walk, is_pruned = harvest.layers[block.layer].walk, block.layer in harvest.walks.pruned
         is_kept = block.zoom in walk.kept_zooms
         versions = known.versions if is_kept else {}
-        outcomes = settled_by_head(answers, versions, ~gets)
+        outcomes = settled_by_head(answers, versions, ~response.gets)
         found = FoundBlock(outcomes, is_kept=is_kept)
-        others = answered = mask_of(answers)
+        others = answered = response.asked
         for mask in outcomes.values():
             others &= ~mask
         result = BlockResult(block, found, left=block.mask & ~answered)
         for bit in bits_of(others):
-            by_get = bool(gets >> bit & 1)
+            by_get = bool(response.gets >> bit & 1)
             self._judge_tile(result, request, bit, answers[bit], versions.get(bit), by_get=by_get)
         found.seen, found.skips, found.doubts = walk.steps(
             block, outcomes, answers, known.remembered, known.trusted, asked, is_pruned=is_pruned

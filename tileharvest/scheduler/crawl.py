@@ -83,12 +83,9 @@ class CrawlContext:
         """Whether any part has ended the crawl. False if only Scrapy itself was stopped."""
         self.close_reason = "finished"
         """The reason, in Scrapy's words, for which a part has ended the crawl."""
-        self._closed_for: str | None = None
-        """The reason, in Scrapy's words, for which the spider has closed."""
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
         crawler.signals.connect(self._opened, signals.spider_opened)
-        crawler.signals.connect(self._closed, signals.spider_closed)
 
     @property
     def cost_meter(self) -> CostMeter:
@@ -110,7 +107,8 @@ class CrawlContext:
         if self.ending is not None:
             return self.ending.exit_status
         if self.harvest is None:
-            return ExitStatus.ERROR if self._closed_for in _CUT_SHORT else ExitStatus.DONE
+            reason = self.crawler.stats.get_value("finish_reason")
+            return ExitStatus.ERROR if reason in _CUT_SHORT else ExitStatus.DONE
         if not self.is_finished:
             return ExitStatus.ERROR
         if self.refused:
@@ -171,9 +169,6 @@ class CrawlContext:
         self._is_opened = True
         if self.ending is not None:
             self._say(self.ending)
-
-    def _closed(self, reason: str) -> None:
-        self._closed_for = reason
 
     async def _close(self, reason: str) -> None:
         # This comes first: Scrapy waits for every request of it, and for the pauses between its repeats.

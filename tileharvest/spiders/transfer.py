@@ -25,7 +25,7 @@ from scrapy.exceptions import (
 from scrapy.utils.misc import load_object
 
 from tileharvest.politeness.neighbours import refused_network
-from tileharvest.tiles.verdict import OK, Answer, length_of
+from tileharvest.tiles.verdict import Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -123,15 +123,13 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
         # A body may have trailers behind it.
         head = (heads if by_head and b"\nHTTP/" not in heads else _last_head(heads)).decode("latin-1")
         said = {name.lower(): value.strip(" \t\r") for name, value in _READ.findall(head)}.get
-        is_elsewhere = self.status != OK
         return Answer(
             self.status,
             Validator(said("etag"), said("last-modified")),
             length_of(said("content-length")) if by_head else len(self.body),
             self.body,
-            # What is there is not elsewhere, and asks for no rest.
-            said("location") if is_elsewhere else None,
-            said("retry-after") if is_elsewhere else None,
+            said("location"),
+            said("retry-after"),
         )
 
 

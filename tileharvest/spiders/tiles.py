@@ -118,9 +118,7 @@ class TileSpider(Spider):
     async def with_indexes(self, site: Site, fetch: Fetch) -> Site:
         """Returns the site with its change indexes, if a walk may rest on them."""
         description = self.harvest.description
-        # A git repository lists every tile by itself.
-        may_tell = description.change_index and description.repository is None
-        is_of_use = may_tell and description.walk == "auto" and not self.harvest.is_pushed
+        is_of_use = description.change_index and description.walk == "auto" and not self.harvest.is_pushed
         return await with_indexes(site, fetch) if is_of_use else site
 
     @classmethod

@@ -329,21 +329,19 @@ class TileDownloadHandler:
     ) -> None:
         """Follows the redirect of a tile to its end. A tile that would have to wait there, while something
         holds requests back, is left."""
-        found: Answer | Exception
+        found: Answer | Exception | None = None
         ask = partial(self._ask, waits=False)
         try:
             _, last = await self._redirects.follow(ask, method, url, reply, terms)
             found = last.answer(by_head=method == "HEAD")
+            block.size += len(found.body)
         except HeldError:
-            block.following -= 1
-            block.end_if_complete()
-            return
+            pass
         except Exception as error:  # noqa: BLE001 - whatever a transfer raises means: no answer
             found = error
         block.following -= 1
-        if isinstance(found, Answer):
-            block.size += len(found.body)
-        self._understand(block, bit, found)
+        if found is not None:
+            self._understand(block, bit, found)
         if block.size >= MOST_BYTES:
             self._cut(block)
         block.end_if_complete()

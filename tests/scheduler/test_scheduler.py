@@ -169,3 +169,10 @@ def test_a_second_crawl_of_a_spider_says_so_and_makes_nothing(crawls: Crawls, pa
     assert line.startswith("spider 'stub' runs in another process already; nothing was changed; let that end")
     assert "Traceback" not in str(second.log)
     assert second.failed
+
+
+def test_what_was_leased_ahead_waits_again_when_the_crawl_ends(crawls: Crawls) -> None:
+    pages = [crawls.write_page(f"{number}") for number in range(12)]
+    crawls.crawl(run(*pages, CONCURRENT_REQUESTS=4, CLOSESPIDER_PAGECOUNT=1))
+    counts = crawls.counts()
+    assert counts.leased == 0 < counts.normal

@@ -4,12 +4,14 @@ import json
 import signal
 import socket
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.end_to_end.project import answered, await_condition, stop
 from tests.scheduler.crawling import Crawls, order, run
+from tileharvest.scheduler.scheduler import Scheduler
 
 
 @pytest.fixture
@@ -176,3 +178,17 @@ def test_what_was_leased_ahead_waits_again_when_the_crawl_ends(crawls: Crawls) -
     crawls.crawl(run(*pages, CONCURRENT_REQUESTS=4, CLOSESPIDER_PAGECOUNT=1))
     counts = crawls.counts()
     assert counts.leased == 0 < counts.normal
+
+
+@pytest.mark.parametrize(
+    ("handed", "is_throttled", "is_busy"), [(1, True, False), (1, False, True), (2, True, True)]
+)
+def test_a_crawl_that_is_held_is_busy_with_what_the_engine_has(
+    handed: int, is_throttled: bool, is_busy: bool
+) -> None:
+    """One request is leased ahead."""
+    middleware: Any = SimpleNamespace(handed=dict.fromkeys(range(handed)))
+    scheduler: Any = SimpleNamespace(
+        middleware=middleware, _ready=[None], _is_throttled=is_throttled, _has_more=False
+    )
+    assert vars(Scheduler)["is_busy"].fget(scheduler) is is_busy

@@ -1,7 +1,5 @@
 """What every queue keeps to."""
 
-import pytest
-
 from tests.queue.driven import DAY, NEXT_DAY, Driven, entry
 from tileharvest.queue.port import PUSHED, End, Entry
 
@@ -98,15 +96,6 @@ def test_a_released_request_waits_in_its_place_and_its_lease_is_over(queue: Driv
     assert (lease.body, lease.attempt) == (b"1", 2)
     queue.tell(ends=[End(old.id, old.attempt, "finish"), End(old.id, old.attempt, "release")])
     assert queue.counts().leased == 1
-
-
-def test_a_lease_whose_answer_was_lost_is_handed_out_again(queue: Driven) -> None:
-    queue.tell(entry("1"), entry("2"))
-    (first,) = queue.lease(1)
-    if queue.run(queue.queue.workers()) is None:
-        pytest.skip("an answer of a local queue cannot be lost")
-    queue.held.clear()
-    assert [(one.id, one.attempt) for one in queue.lease(1)] == [(first.id, first.attempt)]
 
 
 # Failures

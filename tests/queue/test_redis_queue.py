@@ -230,7 +230,7 @@ def test_a_call_whose_answer_was_lost_can_be_made_again(worker: Callable[..., Dr
         return answer
 
     answer = one.run(tell_twice())
-    assert [lease.body for lease in answer.leases] == [b"child"]
+    assert [(lease.body, lease.attempt) for lease in answer.leases] == [(b"child", 1)]
     assert (one.counts().leased, one.counts().done, one.counts().left) == (1, 1, 1)
 
 

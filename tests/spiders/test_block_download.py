@@ -332,15 +332,6 @@ async def test_a_host_that_asks_for_a_rest_gets_it_and_the_tiles_that_have_not_s
         assert site.throttle.held.reason is HoldReason.RESTING
 
 
-async def test_a_redirect_into_a_network_of_ours_is_not_followed() -> None:
-    async with stage() as site:
-        (tile,) = [tile for _, tile in Block(LAYER, 0, 0, -1, 0b1).tiles()]
-        site.answers[site.path(tile)] = MOVED % b"http://10.0.0.1/a.png"
-        (answer,) = (await site.ask(0b1)).answers.values()
-        assert isinstance(answer, IgnoreRequest)
-        assert "was not asked: its address is of a network that is private" in str(answer)
-
-
 async def test_an_agent_of_several_and_headers_of_the_request_hold_for_each_tile() -> None:
     async with stage() as site:
         await site.ask(0b11, headers={"User-Agent": "one", "X-Key": "a"})

@@ -117,21 +117,14 @@ def test_where_an_index_is_refused_or_redirected_the_site_is_probed_anew(bluemap
     assert sorted(bluemap.asked) == sorted([*INDEX, *SETTINGS])
 
 
-def asked_on_the_next_day(site: Served, changed: str = "") -> list[str]:
-    """Which files that are there are asked for, when everything was read on the day before."""
-    before = site.probed_by(probe_as_named, WORLD, {})
-    known, site.read, site.asked = site.read, {}, []
-    if changed:
-        site.files[changed] = site.files[changed]._replace(validator=Validator('"2"'))
+@pytest.mark.parametrize("etag", ['"1"', '"2"'])
+def test_all_is_asked_once_unless_an_index_in_files_of_its_own_is_as_it_was(
+    bluemap: Served, etag: str
+) -> None:
+    before = bluemap.probed_by(probe_as_named, WORLD, {})
+    known, bluemap.read, bluemap.asked = bluemap.read, {}, []
+    bluemap.files[INDEX[2]] = bluemap.files[INDEX[2]]._replace(validator=Validator(etag))
     by_name = {url.removeprefix(PAGE): file for url, file in known.items()}
-    assert site.probed_by(probe_as_named, WORLD, by_name) == before
-    assert site.read.keys() == known.keys()
-    return sorted(site.asked)
-
-
-def test_while_an_index_in_files_of_its_own_is_as_it_was_nothing_else_is_asked(bluemap: Served) -> None:
-    assert asked_on_the_next_day(bluemap) == sorted(INDEX)
-
-
-def test_where_an_index_has_changed_all_is_asked_once(bluemap: Served) -> None:
-    assert asked_on_the_next_day(bluemap, INDEX[2]) == sorted([*INDEX, *SETTINGS])
+    assert bluemap.probed_by(probe_as_named, WORLD, by_name) == before
+    assert bluemap.read.keys() == known.keys()
+    assert sorted(bluemap.asked) == sorted(INDEX if etag == '"1"' else [*INDEX, *SETTINGS])

@@ -118,7 +118,7 @@ def test_only_methods_that_take_answers_may_be_named() -> None:
 
 
 class OwnRequest(Request):
-    pass
+    attributes = (*Request.attributes, "__module__")
 
 
 @pytest.mark.parametrize("request_", [OwnRequest(URL), XmlRpcRequest(URL, params=(), methodname="a")])
@@ -128,11 +128,8 @@ def test_other_classes_of_requests_are_refused(writer: RequestWriter, request_: 
         writer.write(request_)
 
 
-def test_a_class_with_an_attribute_of_its_own_is_refused(
-    spider: StubSpider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(OwnRequest, "attributes", (*Request.attributes, "__module__"))
-    monkeypatch.setattr(spider, "request_classes", (OwnRequest,), raising=False)
+def test_a_class_with_an_attribute_of_its_own_is_refused(spider: StubSpider) -> None:
+    vars(spider)["request_classes"] = (OwnRequest,)
     with pytest.raises(CodecError, match="'__module__'"):
         RequestWriter(spider).write(OwnRequest(URL))
 

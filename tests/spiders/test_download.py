@@ -316,7 +316,6 @@ async def test_no_request_is_sent_into_a_network_in_which_the_maps_own_host_is_n
         # The address of a proxy does not give away that of the site.
         assert (await crawl.ask(_BEHIND_PROXY, proxy=crawl.site.url)).status == 302
         assert crawl.site.connections == 1
-        # Otherwise it would keep the proxy's connection open, and the end of this one waits for that.
         await near.handler.close()
     async with asking(own="no..name") as crawl:
         with pytest.raises(IgnoreRequest, match="this computer's own"):

@@ -437,7 +437,7 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedBl
 
     Mostly that is the time that the walk remembers. It is the time of the tile's version if the walk
     remembers nothing of the tile, or an earlier state. An earlier state is remembered if the tile was asked
-    again after a kill, because `Walk.step` leaves out late answers. Such a state was seen by
+    again after a kill, because `Walk.steps` leaves out late answers. Such a state was seen by
     another harvest and is not whole, and the tile has changed since.
     """
     found_and_remembered = (

@@ -6,7 +6,7 @@ older than the tiles below it. Some hosts break the law: they re-date every file
 parent whose bytes happen to be the same. Therefore the law is
 
 - proved from the times in the history before it is used (`proof`),
-- used only below tiles that are trusted (`RememberedValidator`),
+- used only below tiles that are trusted (`Walk.steps`),
 - checked by asking some of the skipped tiles (`Audit`),
 - and put aside for a full walk every few days (`decision`).
 """

@@ -148,10 +148,11 @@ class Walk:
     def blocks_below(self, block: Block) -> list[Block]:
         """Returns the blocks below these tiles to ask for next. There are none above the walk's start, such
         as below a tile that a person has pushed, and below its deepest zoom."""
-        if not self.top <= block.zoom < self.deepest:
-            return []
-        below = (self.within(child) for child in block.below(self.pyramid.factor))
-        return [child for child in below if child is not None]
+        below = block.below(self.pyramid.factor) if self._goes_below(block) else ()
+        return [one for child in below if (one := self.within(child)) is not None]
+
+    def _goes_below(self, block: Block) -> bool:
+        return self.top <= block.zoom < self.deepest
 
     def below(self, tile: Tile) -> list[Tile]:
         """Returns the tiles of `blocks_below`, below a single tile."""
@@ -204,9 +205,11 @@ class Walk:
         proved = 0 if asked.in_full else same & trusted
         unchanged = outcomes.get(Outcome.IGNORED, 0)
         skips, doubts, seen = 0, 0, dict[int, Validator]()
-        if asked.audited or is_pruned:
-            may_skip = unchanged if asked.audited else unchanged & proved
-            skips = self._skips(block, may_skip, answers, is_audited=asked.audited)
+        if self._goes_below(block):
+            if asked.audited:
+                skips = unchanged
+            elif is_pruned:
+                skips = _compared(unchanged & proved, answers, is_kept=block.zoom in self.kept_zooms)
         for bit in bits_of(there & ~proved & ~skips):
             answer, mark = answers[bit], marks.get(bit)
             assert isinstance(answer, Answer)
@@ -224,19 +227,6 @@ class Walk:
         for bit in bits_of(missing & mask_of(marks)) if missing else ():
             seen[bit] = _ABSENT
         return seen, skips, doubts
-
-    def _skips(
-        self, block: Block, unchanged: int, answers: Mapping[int, Answer | Exception], *, is_audited: bool
-    ) -> int:
-        """Returns those of the unchanged tiles below which there are tiles that need not be asked."""
-        skips, is_kept = 0, block.zoom in self.kept_zooms
-        for bit in bits_of(unchanged):
-            answer = answers[bit]
-            assert isinstance(answer, Answer)
-            is_compared = answer.validator.etag is not None or (is_kept and answer.status == OK)
-            if (is_compared or is_audited) and self.below(block.tile(bit)):
-                skips |= 1 << bit
-        return skips
 
     def audit(
         self,
@@ -316,6 +306,17 @@ def drawn(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed:
         return blake2b(f"{seed} {tile}".encode(), digest_size=16).digest()
 
     return nsmallest(wanted, skipped(), key=lot)
+
+
+def _compared(unchanged: int, answers: Mapping[int, Answer | Exception], *, is_kept: bool) -> int:
+    """Returns those of the unchanged tiles whose ETag or size was compared with the known one."""
+    compared = 0
+    for bit in bits_of(unchanged):
+        answer = answers[bit]
+        assert isinstance(answer, Answer)
+        if answer.validator.etag is not None or (is_kept and answer.status == OK):
+            compared |= 1 << bit
+    return compared
 
 
 def same_states(marks: Mapping[int, Mark], answers: Mapping[int, Answer | Exception]) -> int:

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from PIL import Image as Pillow
 
 from tests.fuzz import assert_told, damaged, fuzzed
-from tileharvest.tiles.images import identify, is_transparent
+from tileharvest.tiles.images import identify, is_transparent, size_of
 from tileharvest.tiles.versions import Image
 
 KINDS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
@@ -74,10 +74,23 @@ def test_an_image_without_anything_to_see_is_transparent(body, is_so):
     assert is_transparent(body) is is_so
 
 
+def png_of(side: int, kind: bytes) -> bytes:
+    """A small PNG whose header says that it is of this size, and of this kind of pixels."""
+    body = saved(Pillow.new("RGB", (16, 16)), "PNG")
+    header = b"IHDR" + side.to_bytes(4) * 2 + kind
+    return body[:12] + header + zlib.crc32(header).to_bytes(4) + body[33:]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
         (b"", "no bytes"),
+        # No pixels, then 3 bits of a sample, and an unknown compression and filter.
+        (encoded("PNG")[:33] + encoded("PNG")[-12:], "not a PNG, JPEG or WebP"),
+        *(
+            (png_of(16, kind), "not a PNG, JPEG or WebP")
+            for kind in (b"\x03\x02\0\0\0", b"\x08\x02\1\0\0", b"\x08\x02\0\1\0")
+        ),
         (b"<!DOCTYPE html><html><body>404</body></html>", "HTML"),
         (b"\n  <html>", "HTML"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "Git-LFS pointer"),
@@ -123,6 +136,12 @@ def test_a_small_file_of_many_pixels_is_refused_before_it_is_decoded(side, tile_
     monkeypatch.setattr(Pillow, "open", None)
     with pytest.raises(ValueError, match="pixels, and 8,388,608 are the most"):
         identify(webp_of(side, side), tile_size)
+
+
+@pytest.mark.parametrize("read", [identify, size_of])
+def test_a_png_whose_header_says_many_pixels_is_refused(read):
+    with pytest.raises(ValueError, match="pixels, and 8,388,608 are the most"):
+        read(png_of(9_400, b"\x08\x02\0\0\0"))
 
 
 def jpeg_of(width: int, height: int) -> bytes:

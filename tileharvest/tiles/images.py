@@ -100,9 +100,7 @@ def identify(body: bytes, tile_size: Size | None = None, most: int = MOST_BYTES)
 
 
 def size_of(body: bytes) -> Size:
-    """Returns width and height of an image. Raises ValueError for bytes that are not an image."""
-    if (size := _png_size(body)) is not None:
-        return size
+    """Returns width and height of an image. Raises ValueError for bytes that may not be a tile."""
     with opened(body) as image:
         return image.size
 

@@ -116,7 +116,7 @@ class Walk:
     @property
     def is_flat(self) -> bool:
         """Whether the layer has one zoom, and only its edge is known."""
-        return self.pyramid.depth == 1 and self.pyramid.has_edge and self.pyramid.there is None
+        return self.pyramid.depth == 1 and self.pyramid.has_area
 
     @property
     def start_size(self) -> int:
@@ -270,9 +270,7 @@ class Walk:
     @property
     def described_size(self) -> int:
         """The number of kept tiles of a layer whose description says in which area they lie; else 0."""
-        pyramid = self.pyramid
-        is_described = pyramid.area is not None and pyramid.there is None and not pyramid.is_endless
-        return sum(map(len, self.kept())) if is_described else 0
+        return sum(map(len, self.kept())) if self.pyramid.has_area else 0
 
     def kept(self) -> tuple[TileRange, ...]:
         """Returns all tiles that are kept, as ranges. Ranges of several zones may overlap."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cost import RunFailedError, run
+from bench.cost import RunFailedError, cores, on_core, run
 from bench.harvest import LEAST_RATIO, MOST_MEMORY, shortfalls
 
 LARGEST = max(MOST_MEMORY)
@@ -28,3 +28,9 @@ def test_a_figure_beyond_its_bound_is_one_line(ratio: float, memory: float, line
 def test_a_program_that_fails_gives_no_figures(tmp_path: Path) -> None:
     with pytest.raises(RunFailedError, match=r"ended with 3:\nit said why"):
         run(["sh", "-c", "echo it said why; exit $CODE"], tmp_path / "output", {"CODE": "3"})
+
+
+def test_the_cores_stay_the_same_while_this_process_has_one_of_them() -> None:
+    both = cores()
+    with on_core(both[1]):
+        assert cores() == both

@@ -90,6 +90,7 @@ def test_missing_tile_is_gone_only_if_a_version_is_known(status, latest, outcome
 def test_an_answer_to_head(answer, latest, expected):
     assert outcome_of(judge_head(answer, latest)) == expected
     assert settled(answer, latest) == ({Outcome.IGNORED: 8} if expected == "ign" else {})
+    assert settled_by_head({3: answer}, {3: latest} if latest else {}, ~(1 << 3)) == {}
 
 
 @pytest.mark.parametrize(
@@ -181,6 +182,7 @@ def test_conditional_get_names_what_the_history_has(latest, headers):
         ([(405, 500)], True, True),
         ([(404, 404)], False, False),
         ([(200, None)], False, False),
+        ([(200, None), (405, 200)], True, True),
     ],
 )
 def test_a_refusal_of_head_is_checked_until_the_host_has_shown_what_its_answers_mean(
@@ -193,4 +195,6 @@ def test_a_refusal_of_head_is_checked_until_the_host_has_shown_what_its_answers_
         if then is not None:
             heads.learn(then)
     assert heads.doubts(404, is_expected=True) is is_doubted
-    assert heads.is_refused is is_refused
+    assert (heads.is_refused, heads.is_certain) == (is_refused, not is_refused)
+    heads.is_open = True
+    assert not heads.is_certain

@@ -30,13 +30,23 @@ def dated(times: Mapping[Tile, str | None]) -> list[DatedBlock]:
         ({PARENT: MORNING, CHILD: NOON, OTHERS[0]: MORNING}, Proof(DAY, 2, 1, 0, FOUR_HOURS)),
         *(
             ({PARENT: NOON, CHILD: MORNING, OTHERS[0]: text}, Proof(DAY, 1, 0, 1, FOUR_HOURS))
-            for text in (None, "", "yesterday", "Sat, 99 Feb 2021 12:00:00 GMT", "0")
+            for text in (
+                None,
+                "",
+                "yesterday",
+                "Sat, 99 Feb 2021 12:00:00 GMT",
+                NOON.replace(":00 ", ":61 "),
+                "0",
+            )
         ),
         # Dates have three forms (RFC 9110, section 5.6.7).
         *(
             ({PARENT: text, CHILD: MORNING}, Proof(DAY, 1, 0, 0, FOUR_HOURS))
             for text in ("Saturday, 13-Feb-21 12:00:00 GMT", "Sat Feb 13 12:00:00 2021", NOON)
         ),
+        ({PARENT: NOON, CHILD: NOON.replace(":00 ", ":01 ")}, Proof(DAY, 1, 1, 0, 1.0)),
+        # Nothing is known of the zoom between.
+        ({PARENT.parent(): MORNING, CHILD: NOON}, Proof(DAY, 0, 0, 0, FOUR_HOURS)),
         ({}, Proof(DAY, 0, 0, 0, 0.0)),
         (dict.fromkeys(first_level(5), NOON) | {first_level(5)[0]: MORNING}, Proof(DAY, 0, 0, 0, FOUR_HOURS)),
     ],
@@ -44,6 +54,11 @@ def dated(times: Mapping[Tile, str | None]) -> list[DatedBlock]:
 def test_what_the_times_of_tiles_prove(times: dict[Tile, str | None], proof: Proof) -> None:
     assert prove(dated(times), DAY) == proof
     assert proof.holds is (proof.pairs > 0 and not proof.broken and not proof.undated)
+
+
+def test_a_proof_compares_tiles_with_their_parents_by_the_layers_own_factor() -> None:
+    times = dated({Tile.at(-1, 0, 0): MORNING, Tile.at(0, 4, 4): NOON})
+    assert prove(times, DAY, 5) == Proof(DAY, 1, 1, 0, FOUR_HOURS)
 
 
 @pytest.mark.parametrize(

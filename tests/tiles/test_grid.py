@@ -113,9 +113,13 @@ NO_PATHS = ("", "0/1", "/4", "/0//1", "/01", "/", "/a")
         *((path_of, (tile, 3), "outside") for tile in (Tile(0, 9, 1), Tile(0, 1, -9), Tile(-3, 8, 8))),
         (Tile(0, 1, 1).children, (), "deepest"),
         (TileRange, (0, 3, 1, 1, 1), "no tile"),
+        *(
+            (Block, ("day", *its), "zoom 1|mask")
+            for its in ((1, 0, 0, 1), (0, 0, 0, WHOLE + 1), (0, 0, 0, -1))
+        ),
     ],
 )
-def test_what_is_no_tile_is_refused_with_a_reason(make, arguments, message):
+def test_what_is_no_tile_and_no_block_is_refused_with_a_reason(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(*arguments)
 
@@ -193,12 +197,7 @@ def test_a_tile_has_the_bit_of_its_column_and_row_in_its_block(zoom, column, row
     assert bit_of(tile) == (row % 8) * 8 + column % 8
     assert list(block.tiles()) == [(bit_of(tile), tile)]
     assert tile in block.area
-
-
-def test_the_area_of_a_block_has_its_64_places():
-    block = Block("day", -2, -1, 3)
-    assert set(block.area) == {tile for _, tile in block.tiles()}
-    assert len(block) == len(block.area) == 64
+    assert len(block.area) == 64
 
 
 @given(mask=masks, column=st.integers(-5, 5), row=st.integers(-5, 5), factor=st.sampled_from([2, 3, 5, 8]))
@@ -247,12 +246,6 @@ def test_a_block_keeps_those_tiles_that_a_mask_has_too():
     block = Block("day", 0, 0, 0, 0b1110)
     assert block.only(0b0111) == Block("day", 0, 0, 0, 0b0110)
     assert block.only(0b0001) is None
-
-
-@pytest.mark.parametrize(("zoom", "mask"), [(1, 1), (0, WHOLE + 1), (0, -1)])
-def test_no_block_has_such_a_zoom_or_mask(zoom, mask):
-    with pytest.raises(ValueError, match=r"zoom|mask"):
-        Block("day", zoom, 0, 0, mask)
 
 
 # -- rectangles

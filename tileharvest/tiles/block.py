@@ -63,9 +63,7 @@ class Block(msgspec.Struct, frozen=True, order=True, gc=False):
     @property
     def area(self) -> TileRange:
         """All 64 places of the block, whatever its mask."""
-        first = Tile.at(self.zoom, self.column << _SHIFT, self.row << _SHIFT)
-        last = Tile.at(self.zoom, (self.column << _SHIFT) + _LOW, (self.row << _SHIFT) + _LOW)
-        return TileRange.between(first, last)
+        return TileRange.between(self.tile(0), self.tile(SIDE * SIDE - 1))
 
     def tile(self, bit: int) -> Tile:
         """Returns the tile of a bit, whether or not the mask has it."""

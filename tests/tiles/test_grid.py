@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import floor
 
@@ -33,6 +34,13 @@ KNOWN = [
     ((-3, 8, -8), "/3/0/0/0/0/0/0/0/0"),
 ]
 AREA = TileRange(-1, -6, 2, 2, 6)
+SEED = Tile.at(-3, 0, 0)
+LAYER = Layer("night", Pyramid(7), "webp")
+
+
+def zone_of(x: int, y: int, width: int, height: int, zoom: int) -> Zone:
+    return Zone(center=(x, y), width=width, height=height, zoom=zoom)
+
 
 paths = st.lists(st.sampled_from("0123"), min_size=1, max_size=20).map(lambda digits: "/" + "/".join(digits))
 factors = st.sampled_from([2, 3, 5])
@@ -117,9 +125,32 @@ NO_PATHS = ("", "0/1", "/4", "/0//1", "/01", "/", "/a")
             (Block, ("day", *its), "zoom 1|mask")
             for its in ((1, 0, 0, 1), (0, 0, 0, WHOLE + 1), (0, 0, 0, -1))
         ),
+        *((zone_of, (0, 0, *its), "empty") for its in ((0, 1, 0), (1, 0, 0), (-3, 2, 0))),
+        (zone_of, (0, 0, 1, 1, 1), "deepest"),
+        *((Ground, its, "a rectangle") for its in ((1, 0, 1, 2), (0, 2, 1, 1), (0, 0, float("inf"), 1))),
+        (Pyramid, (0,), "depth 0 has no tiles"),
+        (Pyramid, (3, 1), "factor of 1"),
+        (Pyramid.endless, (3, (), 9), "factor of 9"),
+        (Pyramid, (3, 5), "no names that stay"),
+        (Pyramid.endless, (4, (Tile.at(0, 0, 0),)), "not of the coarsest zoom, -3"),
+        (Pyramid.endless, (4, (SEED,), 2, 0), "within 0 tiles"),
+        # Refused before all are made.
+        (ListedTiles, ((Tile.at(0, column, 0) for column in range(10**9)),), "more than 500,000 tiles"),
+        *(
+            (partial(replace, LAYER, **{name: one}), (), message)
+            for name, one, message in (
+                ("name", "", "no name"),
+                ("image_extension", "gif", "'gif'"),
+                ("tile_size", (0, 384), "0 x 384 pixels"),
+                ("tile_size", (384, 0), "384 x 0 pixels"),
+                ("north_direction", 4, "north direction 4"),
+                ("spawn", (0, 64, 2**63), "a number beyond 64 bits"),
+                ("rendered", 10**30, "a number beyond 64 bits"),
+            )
+        ),
     ],
 )
-def test_what_is_no_tile_and_no_block_is_refused_with_a_reason(make, arguments, message):
+def test_what_cannot_be_is_refused_with_a_reason(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(*arguments)
 
@@ -135,7 +166,7 @@ def test_a_range_has_the_tiles_between_its_corners():
 
 
 zones = st.builds(
-    lambda x, y, width, height, zoom: Zone(center=(x, y), width=width, height=height, zoom=zoom),
+    zone_of,
     st.integers(-50, 50),
     st.integers(-50, 50),
     st.integers(1, 8),
@@ -171,15 +202,6 @@ def test_tiles_at_another_zoom_are_those_that_share_ground(zone, zoom):
     expected = {(x // width * width + width // 2, y // width * width + width // 2) for x, y in ground}
     found = zone.tiles().at_zoom(zoom)
     assert {(x, y) for x in found.columns for y in found.rows} == expected
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "zoom", "message"),
-    [(0, 1, 0, "empty"), (1, 0, 0, "empty"), (-3, 2, 0, "empty"), (1, 1, 1, "deepest")],
-)
-def test_a_zone_without_tiles_or_of_no_zoom_is_refused(width, height, zoom, message):
-    with pytest.raises(ValueError, match=message):
-        Zone(center=(0, 0), width=width, height=height, zoom=zoom)
 
 
 # -- blocks
@@ -274,12 +296,6 @@ def test_a_rectangle_of_whole_pixels_has_exactly_these(x: int, y: int, wide: int
     assert ground.pixels(0, (384, 384)) == (x % 384, y % 384, x % 384 + wide, y % 384 + high)
 
 
-@pytest.mark.parametrize("edges", [(1, 0, 1, 2), (0, 2, 1, 1), (0, 0, float("inf"), 1)])
-def test_what_has_no_size_is_no_rectangle(edges: tuple[float, float, float, float]) -> None:
-    with pytest.raises(ValueError, match="a rectangle"):
-        Ground(*edges)
-
-
 def test_rectangles_that_share_only_an_edge_do_not_touch() -> None:
     one = Ground(0, 0, 2, 2)
     assert [one.touches(Ground(*edges)) for edges in [(2, 0, 4, 2), (1.9, 1.9, 4, 4)]] == [False, True]
@@ -317,10 +333,7 @@ def test_a_tile_that_it_only_touches_does_not_show_it() -> None:
     assert not shows(Tile(0, 3, -1), chunk, ABOVE)
 
 
-# -- pyramids and layers
-
-
-SEED = Tile.at(-3, 0, 0)
+# -- pyramids
 
 
 def test_within_an_area_nothing_outside_is_named() -> None:
@@ -339,41 +352,3 @@ def test_an_endless_layer_begins_at_its_seeds_and_goes_on_all_around(stride: int
     steps = range(-stride, stride + 1)
     assert places == {(x, y) for x in steps for y in steps} - {(0, 0)}
     assert len(Walk(pyramid).below(SEED)) == 4
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: Pyramid(0), "depth 0 has no tiles"),
-        (lambda: Pyramid(3, factor=1), "factor of 1"),
-        (lambda: Pyramid.endless(3, (), factor=9), "factor of 9"),
-        (lambda: Pyramid(3, factor=5), "no names that stay"),
-        (lambda: Pyramid.endless(4, (Tile.at(0, 0, 0),)), "not of the coarsest zoom, -3"),
-        (lambda: Pyramid.endless(4, (SEED,), stride=0), "within 0 tiles"),
-        # Refused before all are made.
-        (lambda: ListedTiles(Tile.at(0, column, 0) for column in range(10**9)), "more than 500,000 tiles"),
-    ],
-)
-def test_a_pyramid_that_cannot_be_is_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-LAYER = Layer("night", Pyramid(7), "webp")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"name": ""}, "no name"),
-        ({"image_extension": "gif"}, "'gif'"),
-        ({"tile_size": (0, 384)}, "0 x 384 pixels"),
-        ({"tile_size": (384, 0)}, "384 x 0 pixels"),
-        ({"north_direction": 4}, "north direction 4"),
-        ({"spawn": (0, 64, 2**63)}, "a number beyond 64 bits"),
-        ({"rendered": 10**30}, "a number beyond 64 bits"),
-    ],
-)
-def test_a_layer_that_cannot_be_is_refused(change: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(LAYER, **change)

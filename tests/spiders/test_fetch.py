@@ -53,7 +53,7 @@ class Served:
     def probed_by(self, probe: Any, description: MapDescription, known: dict[str, SiteFile]) -> Site:
         """What the site says; with the change indexes that it has."""
         by_url = {f"{PAGE}{name}": file for name, file in known.items()}
-        return asyncio.run(probe_as_before(probe, with_indexes, description, self.fetch, by_url, self.read))
+        return asyncio.run(probe_as_before(probe, with_indexes, by_url, self.read, description, self.fetch))
 
 
 async def probe(description: MapDescription, fetch: Fetch) -> Site:

@@ -88,20 +88,15 @@ class TileDownloadHandler:
     only then."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler, self._crawl = crawler, crawl_of(crawler)
-        self._adapts = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
-        self._outages = Outages(
-            self._crawl,
-            outage_limits(crawler.settings),
-            self._probe,
-            crawler.settings.getlist("RETRY_EXCEPTIONS"),
-        )
-        self._longest_rest = float(setting(crawler.settings, "RETRY_AFTER_LONGEST"))
-        self._redirects = Redirects(self._crawl, crawler.settings.getint("REDIRECT_MAX_TIMES"))
+        self._crawler, self._crawl, settings = crawler, crawl_of(crawler), crawler.settings
+        self._adapts = settings.getbool("AUTOTHROTTLE_ENABLED")
+        passing = settings.getlist("RETRY_EXCEPTIONS")
+        self._outages = Outages(self._crawl, outage_limits(settings), self._probe, passing)
+        self._longest_rest = float(setting(settings, "RETRY_AFTER_LONGEST"))
+        self._redirects = Redirects(self._crawl, settings.getint("REDIRECT_MAX_TIMES"))
         self._own: tuple[str, ...] | None = None
         """The IP addresses of the map's own host, once they are known."""
         self._loop = asyncio.get_running_loop()
-        settings = crawler.settings
         self._agents = settings.getlist("USER_AGENTS", setting(settings, "USER_AGENTS"))
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
         self._most_bytes = settings.getint("DOWNLOAD_MAXSIZE")

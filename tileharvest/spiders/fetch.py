@@ -124,10 +124,10 @@ def answer_of(response: Response) -> Answer:
 async def probe_as_before(
     probe: Probe,
     with_indexes: WithIndexes,
-    description: MapDescription,
-    fetch: Fetch,
     known: Mapping[str, SiteFile],
     read: dict[str, SiteFile],
+    description: MapDescription,
+    fetch: Fetch,
 ) -> Site:
     """Probes a site with its change indexes. `read` is that of `fetch`. `known` has the files that the site
     had, or is empty if change indexes are not relied on.

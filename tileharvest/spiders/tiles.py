@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -311,7 +312,11 @@ class TileSpider(Spider):
             if not waits or await harvest.progress() is not None:
                 raise
             harvest.is_pushed = True
-        await self._be_allowed()
+        harvest.check_room()
+        rules, spent = crawl.rules, await harvest.spent()
+        # A daily budget that is spent ends the run before it waits.
+        budget = budget_of_run(harvest.description.name, rules.budget, rules.daily_budget, spent)
+        await self.throttle.open(budget)
         site = await self._read_tree() or await self._probe_site()
         hosts = {layer.host for layer in site.layers}
         if len(hosts) == 1:
@@ -341,12 +346,8 @@ class TileSpider(Spider):
         description, rules = self.harvest.description, self.crawl.rules
         assert rules is not None
         (known, is_relied_on), read = await self.harvest.site_files(), dict[str, SiteFile]()
-        fetch = fetch_with(self.crawler, known, read)
-
-        async def probe(description: MapDescription, fetch: Fetch) -> Site:
-            relied_on = known if is_relied_on else {}
-            return await probe_as_before(self.probe, self.with_indexes, description, fetch, relied_on, read)
-
+        fetch, relied_on = fetch_with(self.crawler, known, read), known if is_relied_on else {}
+        probe = partial(probe_as_before, self.probe, self.with_indexes, relied_on, read)
         slow_down, robots = self.throttle.map.slow_down, self.crawl.robots
         site = await probe_politely(
             probe, description, fetch, robots, slow_down=slow_down, obeys=rules.robots
@@ -370,17 +371,6 @@ class TileSpider(Spider):
             site = await self._tree.read(self.probe, repository, folder, agent, check)
         self._site_files = dict(self._tree.files)
         return site
-
-    async def _be_allowed(self) -> None:
-        """Waits until the site may be asked, and finds out how much may be asked of it."""
-        harvest = self.harvest
-        harvest.check_room()
-        rules = self.crawl.rules
-        assert rules is not None
-        spent = await harvest.spent()
-        # A daily budget that is spent ends the run before it waits.
-        name = harvest.description.name
-        await self.throttle.open(budget_of_run(name, rules.budget, rules.daily_budget, spent))
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest

@@ -116,13 +116,6 @@ class BlockRequest(Request):
 class BlockResponse(Response):
     """The answers to a block's tiles."""
 
-    answers: Mapping[int, Answer | Exception] = {}
-    """By the tile's bit: its answer, or why there is none."""
-    gets: int = 0
-    """The tiles that were asked by GET."""
-    result: BlockResult | None = None
-    """What the answers mean. `DiffMiddleware` sets it."""
-
     attributes: tuple[str, ...] = (*Response.attributes, "answers", "gets", "result")
 
     def __init__(
@@ -134,7 +127,12 @@ class BlockResponse(Response):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.answers, self.gets, self.result = answers or {}, gets, result
+        self.answers: Mapping[int, Answer | Exception] = answers or {}
+        """By the tile's bit: its answer, or why there is none."""
+        self.gets = gets
+        """The tiles that were asked by GET."""
+        self.result = result
+        """What the answers mean. `DiffMiddleware` sets it."""
 
     @property
     def asked(self) -> int:

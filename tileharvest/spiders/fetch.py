@@ -91,7 +91,7 @@ async def _patiently(crawler: Crawler, request: Request) -> Response:
     assert crawler.engine is not None
     for attempt in count(2):
         is_last = attempt > settings.getint("RETRY_TIMES") + 1
-        asked, response = None, None
+        seconds = None
         try:
             response = await crawler.engine.download_async(request.replace(dont_filter=True))
         except Exception as error:
@@ -101,12 +101,9 @@ async def _patiently(crawler: Crawler, request: Request) -> Response:
             reason = no_answer_in_words(error)
         else:
             answer = answer_of(response)
-            asked, reason = answer.retry_after, answer.phrase
-            if is_last or not answer.may_pass:
+            seconds, reason = retry_after(answer.retry_after, datetime.now(UTC)), answer.phrase
+            if is_last or not answer.may_pass or (seconds or 0.0) > longest:
                 return response
-        seconds = retry_after(asked, datetime.now(UTC))
-        if response is not None and (seconds or 0.0) > longest:
-            return response
         pause = pause_before(attempt, float(setting(settings, "RETRY_PAUSE")), seconds)
         with noted(crawl_of(crawler).waits, f"another attempt at {request.url} ({reason})", pause):
             await asyncio.sleep(pause)

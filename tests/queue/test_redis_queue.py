@@ -72,15 +72,6 @@ def test_a_sign_of_life_that_comes_after_the_sign_off_is_not_heard(worker: Calla
     assert two.run(two.queue._pipe(("zcard", two.queue._key("workers")))) == [1]
 
 
-def test_a_lone_worker_never_loses_its_own_leases(worker: Callable[..., Driven]) -> None:
-    one = worker()
-    one.tell(entry("1"))
-    one.lease()
-    beat(one, now=1000.0)
-    beat(one, now=1001.0)
-    assert one.counts(now=1001.0).leased == 1
-
-
 def test_a_server_that_was_away_costs_nobody_a_lease(worker: Callable[..., Driven]) -> None:
     one, two = worker(), worker()
     one.tell(entry("1"))

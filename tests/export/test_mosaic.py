@@ -192,6 +192,7 @@ def test_max_pixels_chooses_the_deepest_zoom_that_fits_and_what_cannot_be_made_i
         ("map.png", 0, 1023, why),
         ("map.png", None, 3, "no zoom fits: choose a smaller --area"),
         ("map.bmp", 0, None, "map.bmp is not a name for a picture: end it with .png"),
+        (".", 0, None, r"^\. is not a name for a picture"),
     ):
         with pytest.raises(ConfigurationError, match=words):
             sheet_of(excerpt, Path(name), zoom, most)

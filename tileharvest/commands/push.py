@@ -9,6 +9,7 @@ from tileharvest.commands.history import parse_tile
 from tileharvest.commands.project_command import Answer, ProjectCommand, value
 from tileharvest.commands.settings import QueueOwner, queue_owner
 from tileharvest.errors import ConfigurationError
+from tileharvest.maps.template import is_address
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import PUSHED, Entry
 from tileharvest.tiles.grid import Tile
@@ -29,8 +30,8 @@ class Command(ProjectCommand):
         owner = queue_owner(self.settings, opts.name)
         entries = []
         for one in opts.tile:
-            slot = urlsplit(one).hostname or ""
-            entries.append(Entry(_body(owner, one, opts.priority), PUSHED, None, opts.priority, slot=slot))
+            body = _body(owner, one, opts.priority)
+            entries.append(Entry(body, PUSHED, None, opts.priority, slot=urlsplit(one).hostname or ""))
         owner.push(entries)
         words = f"{len(opts.tile)} pushed into the queue of {owner.in_words}: a running {owner.run} takes up"
         return None, [f"{words} what is pushed, or else the next one"]
@@ -42,7 +43,7 @@ def _body(owner: QueueOwner, what: str, priority: int) -> bytes:
         layer, tile = parse_tile(what)
         # The harvest, which alone has probed the site, knows the address.
         return tile_order(owner, layer or "", tile, priority)
-    if not what.startswith(("http://", "https://")):
+    if not is_address(what):
         raise ConfigurationError(f"'{what}' is not an address: write https://map.example.net/day/0/3.png")
     if owner.description is None:
         # The spider parses the answer like that of its first requests.

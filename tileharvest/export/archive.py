@@ -20,7 +20,7 @@ from pmtiles.writer import Writer
 
 from tileharvest.errors import ConfigurationError, ExitStatus, TileHarvestError, printable, program
 from tileharvest.export.excerpt import areas_with_tiles, nothing_there, zooms_between
-from tileharvest.export.target import made_whole
+from tileharvest.export.target import ending_of, made_whole
 from tileharvest.history.recorded_versions import reach
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import UNREADABLE, background_of, packed, picture_of, unpacked
@@ -122,11 +122,7 @@ def write_archive(
     Raises ConfigurationError if there can be no such archive, and for an empty area, and TileHarvestError.
     After an error there is no file, or the file from before.
     """
-    ending, chosen = path.suffix.lower(), _zooms(excerpt, zooms)
-    if ending not in FORMS:
-        raise ConfigurationError(
-            f"{path.name} is not a name for an archive: end it with {', '.join(FORMS)}; nothing was made"
-        )
+    ending, chosen = ending_of(path, FORMS, "an archive"), _zooms(excerpt, zooms)
     width, height = excerpt.tile_size
     if ending != ".zip" and width != height:
         raise ConfigurationError(

@@ -17,7 +17,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tileharvest.errors import ConfigurationError, counted
 from tileharvest.export.excerpt import nothing_there
-from tileharvest.export.target import made_whole
+from tileharvest.export.target import ending_of, made_whole
 from tileharvest.history.changes import deepest_changes
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import background_of, on_ground, shrunk
@@ -171,11 +171,7 @@ def film_ending_of(path: Path) -> str:
     """Returns the name's ending, which says the format, in small letters.
 
     Raises ConfigurationError for any other ending, and for a video if PyAV is missing."""
-    ending = path.suffix.lower()
-    if ending not in FILM_FORMATS:
-        raise ConfigurationError(
-            f"{path.name} is not a name for a film: end it with {', '.join(FILM_FORMATS)}; nothing was made"
-        )
+    ending = ending_of(path, FILM_FORMATS, "a film")
     if ending in _VIDEOS and find_spec("av") is None:
         raise ConfigurationError(
             f"{ending} needs PyAV: pip install av; .webp and .gif need nothing more; nothing was made"

@@ -12,7 +12,7 @@ from PIL import Image as Pillow
 
 from tileharvest.errors import ConfigurationError
 from tileharvest.export.excerpt import PixelBox, nothing_there
-from tileharvest.export.target import made_whole
+from tileharvest.export.target import ending_of, made_whole
 from tileharvest.pictures.composer import composing
 from tileharvest.pictures.pixels import background as background_in
 from tileharvest.pictures.pixels import on_ground
@@ -89,12 +89,7 @@ FORMATS: Final = {
 
 def format_of(path: Path) -> PictureFormat:
     """Returns the format that the name's ending says. Raises ConfigurationError for any other ending."""
-    found = FORMATS.get(path.suffix.lower())
-    if found is None:
-        raise ConfigurationError(
-            f"{path.name} is not a name for a picture: end it with {', '.join(FORMATS)}; nothing was made"
-        )
-    return found
+    return FORMATS[ending_of(path, FORMATS, "a picture")]
 
 
 @dataclass(frozen=True, slots=True)

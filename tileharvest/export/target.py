@@ -9,17 +9,26 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tileharvest.errors import TileHarvestError
+from tileharvest.errors import ConfigurationError, TileHarvestError
 from tileharvest.maps.budgets import bytes_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from typing import BinaryIO
 
 _NOT_MADE: Final = "was not made, and nothing of it was left"
 _ANOTHER_DISK: Final = "free space, or write it elsewhere"
 _ANOTHER_FOLDER: Final = "name a folder that is there and can be written"
+
+
+def ending_of(path: Path, known: Iterable[str], kind: str) -> str:
+    """Returns the name's ending in small letters. Raises ConfigurationError if it is not a known one."""
+    if (ending := path.suffix.lower()) not in known:
+        raise ConfigurationError(
+            f"{path.name or path} is not a name for {kind}: end it with {', '.join(known)}; nothing was made"
+        )
+    return ending
 
 
 class Watch(Protocol):

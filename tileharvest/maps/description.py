@@ -17,7 +17,7 @@ from tileharvest.errors import nearest
 from tileharvest.maps.budgets import Budget, parse_size
 from tileharvest.maps.rates import Delay, parse_rate
 from tileharvest.maps.regions import Canvas
-from tileharvest.maps.template import DEEPEST, Template, is_template
+from tileharvest.maps.template import DEEPEST, Template, is_address, is_template
 from tileharvest.maps.times import AUTO, Interval, QuietHours, parse_time
 from tileharvest.tiles.grid import Zone
 
@@ -330,8 +330,7 @@ def _hours(said: str | tuple[str, ...]) -> tuple[QuietHours, ...]:
 
 def _read_page(address: str) -> str:
     """Returns the address of a page. Raises ValueError for any other text."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not is_address(address):
         raise ValueError(f"'{address}' is not an address of a page, such as https://map.example.net/world/")
     return Template(address).text if is_template(address) else address
 

@@ -29,6 +29,15 @@ _GROUPS: Final = {"z": r"(?:0|[1-9]\d{0,8})", "x": _NUMBER, "y": _NUMBER, "up": 
 _UNRESERVED: Final = "%/:?#[]@!$&'()*+,;=~-._{}"
 
 
+def is_address(text: str) -> bool:
+    """Returns whether a site can be asked at this address."""
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def is_template(url: str) -> bool:
     """Returns whether an address is meant as a template."""
     return "{" in url

@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import msgspec
 
 from tileharvest.errors import ConfigurationError, SiteError
+from tileharvest.maps.template import is_address
 from tileharvest.renderers.bounds import MOST_LAYERS, shown
 from tileharvest.tiles.images import MOST_PIXELS
 from tileharvest.tiles.layers import Layer
@@ -126,8 +127,7 @@ class ReadLayers(list[Layer]):
 def _check_tiles(layer: Layer) -> None:
     """Raises ValueError if the tiles of a layer have no address that can be asked, or would be refused as
     images because of their size."""
-    parts = urlsplit(layer.addresses.folder)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+    if not is_address(layer.addresses.folder):
         raise ValueError(
             f"its tiles lie at '{shown(layer.addresses.folder)}', which is not an address of a site"
         )

@@ -15,6 +15,7 @@ import obstore.store
 from obstore.exceptions import BaseError
 
 from tileharvest.errors import ConfigurationError, StoreError
+from tileharvest.maps.template import is_address
 from tileharvest.store.port import (
     HeldImage,
     MissingImageError,
@@ -236,13 +237,11 @@ def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore
 
 
 def _is_endpoint(address: str, *, allows_http: bool) -> bool:
-    try:
-        parts = urlsplit(address if _is_sendable(address) else "")
-        is_address = bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    if not (_is_sendable(address) and is_address(address)):
         return False
+    parts = urlsplit(address)
     is_secret = parts.username is not None or bool(parts.query)
-    return is_address and not is_secret and parts.scheme in (("https", "http") if allows_http else ("https",))
+    return not is_secret and (allows_http or parts.scheme == "https")
 
 
 def _is_sendable(value: str) -> bool:

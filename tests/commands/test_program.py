@@ -45,6 +45,8 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["add", "a", "http://h:99999/"], "'http://h:99999/' is not an address of a page"),
         (["push", "small", "ftp://127.0.0.1/0.png"], "is not an address: write https://"),
         (["push", "small", "http://[::1/0.png"], "is not an address: write https://"),
+        (["harvest", "small", "-s", "LEASE_SECONDS=x"], "LEASE_SECONDS 'x' cannot be: write a number"),
+        (["harvest", "small", "-L", "foo"], "LOG_LEVEL 'foo' cannot be: write one of CRITICAL"),
         (["history", "a", "0_0_0"], "x and y are odd at zoom 0"),
         (["areas", "a", "--layer", "day"], "--layer is for an area that is added"),
         (["add", "small", "http://h/"], "has a map 'small' already"),

@@ -136,7 +136,7 @@ def look_up(harvest: HarvestRecord, block: Block) -> KnownBlock:
 def empty(history: History) -> None:
     """Its ids begin anew. To make a new database on a server would take fifty times as long."""
     with history.writing() as connection:
-        if history._engine.dialect.name == "postgresql":
+        if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("; ".join(_EMPTYING + _RESTARTING))
         else:
             for statement in _EMPTYING:

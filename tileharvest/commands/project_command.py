@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 from scrapy.addons import AddonManager
 from scrapy.commands import ScrapyCommand
 from scrapy.crawler import CrawlerProcessBase
-from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 
 from tileharvest.commands.terminal import failing_clearly, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
@@ -131,6 +131,7 @@ class ProjectCommand(ScrapyCommand):
         # Mistakes are reported before Scrapy makes a crawler process, which writes to the log.
         with failing_clearly(self):
             self._refuse_unknown_options(args)
+            _check_settings(settings)
             # Scrapy does this only when it makes a crawler process. The add-on brings the spiders of maps.
             AddonManager.load_pre_crawler_settings(settings)
             # People write -- before a tile whose name begins with a minus.
@@ -191,6 +192,22 @@ class ProjectCommand(ScrapyCommand):
                 known = set(_OPTION.findall(self._parser.format_help()))
                 hint = nearest(option, known, "-h lists the options")
                 raise ConfigurationError(f"option {option} is not known; {hint}")
+
+
+def _check_settings(settings: BaseSettings) -> None:
+    """Raises ConfigurationError for a text that should be a number, or a level of the log."""
+    # Loaded here, because that module reads the environment, which a project's own settings may change first.
+    from tileharvest import settings as ours  # noqa: PLC0415
+
+    for name, usual in {**vars(default_settings), **vars(ours)}.items():
+        said = settings.get(name) if type(usual) in {int, float} else None
+        try:
+            float(said if isinstance(said, str) else 0)
+        except ValueError:
+            raise ConfigurationError(f"{name} {said!r} cannot be: write a number, such as {usual}") from None
+    levels = logging.getLevelNamesMapping()
+    if isinstance(level := settings["LOG_LEVEL"], str) and level not in levels:
+        raise ConfigurationError(f"LOG_LEVEL {level!r} cannot be: write one of {', '.join(levels)}")
 
 
 def _refuse(message: str) -> NoReturn:

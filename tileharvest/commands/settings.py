@@ -6,7 +6,7 @@ import asyncio
 import glob
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import unquote
@@ -142,7 +142,6 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
 def progress_interval(settings: BaseSettings) -> float:
     """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
     wanted = setting(settings, "PROGRESS_INTERVAL")
-    with suppress(TypeError, ValueError):
-        if (seconds := float(wanted)) > 0:
-            return seconds
+    if (seconds := float(wanted)) > 0:
+        return seconds
     raise ConfigurationError(f"PROGRESS_INTERVAL {wanted!r} cannot be: write seconds above 0, such as 60")

@@ -272,6 +272,9 @@ async def test_an_image_that_stands_for_a_missing_tile_is_a_missing_tile(tmp_pat
         assert harvest.understood(Answer(200, body=blank)) == Answer(404)
         other = Answer(200, body=drawn("other"))
         assert harvest.understood(other) == other
+        # A server that fails says nothing of the tile, whatever it sends.
+        answers = {0: Answer(200, body=blank), 1: Answer(503, body=blank), 2: TimeoutError()}
+        assert harvest.understood_all(answers) == answers | {0: Answer(404)}
 
 
 # -- of a canvas, most of which is empty: what it costs, what is asked again, and in which order

@@ -26,12 +26,14 @@ from tests.middlewares.making import (
     keep,
     opened,
     remember,
+    unopened,
 )
 from tests.renderers.sites import VERSIONS, of_map
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import versions_until
+from tileharvest.history.site_files import MISSING as MISSING_FILE
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
@@ -157,6 +159,16 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
     async with opened(folder, LAST) as harvest:
         decision = harvest.walks.decisions.layers[LAYER]
         assert (decision.is_pruned, decision.reason) == (False, "not to be relied on: the reason")
+
+
+async def test_missing_files_are_looked_for_unless_the_next_walk_relies_on_indexes(folder: Path) -> None:
+    harvest, missing = unopened(folder, LATER), {"a": MISSING_FILE}
+    await harvest.open(dataclasses.replace(SITE, indexes={LAYER: ChangeIndex("rendered")}), missing)
+    await harvest.finish()
+    await harvest.close()
+    for keys in ({"walk": "full"}, {"zooms": (-1, 0)}, {"full_every": 1}):
+        assert await unopened(folder, LAST, **keys).site_files() == ({}, False)
+    assert await unopened(folder, LAST).site_files() == (missing, True)
 
 
 async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(tmp_path: Path) -> None:

@@ -88,9 +88,7 @@ async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world:
         assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
 
-async def test_as_many_requests_start_at_once_as_have_a_place_and_all_that_end_give_theirs_back(
-    world: World,
-) -> None:
+async def test_requests_that_start_together_take_a_place_each_and_give_it_back(world: World) -> None:
     async with world.asking() as throttle:
         assert [throttle.take(HOST, 9), throttle.take(HOST, 9)] == [4, 0]
         throttle.left(HOST, 3)

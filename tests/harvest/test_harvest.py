@@ -250,6 +250,13 @@ async def test_something_was_asked_below_where_there_is_a_result_or_no_kept_zoom
         assert [await harvest.has_gone_below(one) for one in (blocks[1], blocks[4])] == [True, False]
 
 
+async def test_tiles_of_zooms_that_are_not_kept_are_not_counted(tmp_path: Path) -> None:
+    (block,) = blocks_of(LAYER, FIRST_LEVEL[:1])
+    async with opened(tmp_path, zooms=(0, 0)) as harvest:
+        await harvest.keep(block, FoundBlock({Outcome.IGNORED: block.mask}, is_kept=False), {})
+        assert harvest.tally == await harvest.counts() == {}
+
+
 async def test_a_finished_segment_is_told_with_what_follows_and_is_no_failure(tmp_path: Path) -> None:
     """The next segment begins at midnight in the map's zone, where it is summer time."""
     await unopened(tmp_path).expect_work()

@@ -169,6 +169,9 @@ async def test_missing_files_are_looked_for_unless_the_next_walk_relies_on_index
     for keys in ({"walk": "full"}, {"zooms": (-1, 0)}, {"full_every": 1}):
         assert await unopened(folder, LAST, **keys).site_files() == ({}, False)
     assert await unopened(folder, LAST).site_files() == (missing, True)
+    async with opened(folder, LAST) as harvest:
+        # This time the site has no index that could be read.
+        assert harvest.walks.decisions.layers[LAYER].change_index is None
 
 
 async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(tmp_path: Path) -> None:

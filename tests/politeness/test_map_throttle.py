@@ -81,7 +81,6 @@ async def starts_of(throttle: MapThrottle, number: int, host: str = HOST) -> lis
 
 async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world: World) -> None:
     async with world.asking("free") as free, world.asking("slow", gap=Delay.of(2.0)) as slow:
-        await free.look()
         assert free.take(HOST, 1) == 1
         assert slow.take(HOST, 1) is None
         assert await starts_of(free, 5) == [0.0] * 5

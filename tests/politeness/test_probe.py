@@ -68,10 +68,9 @@ def test_a_probe_that_goes_on_asks_nothing_of_a_site_whose_robots_txt_could_not_
     server = Server({f"{TILES}/robots.txt": Fetched(503)})
 
     async def careless(_: MapDescription, fetch: Any) -> Any:
-        for file in ("a", "b"):
-            with suppress(SiteError):
-                await fetch("GET", f"{TILES}/{file}.json")
-        await fetch("GET", f"{TILES}/c.json")
+        with suppress(SiteError):
+            await fetch("GET", f"{TILES}/a.json")
+        await fetch("GET", f"{TILES}/b.json")
 
     with pytest.raises(SiteError, match="nobody knows"):
         asyncio.run(probe_politely(careless, MAP, server.fetch, Robots(), slow_down=server.slow_down))

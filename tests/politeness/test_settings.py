@@ -117,12 +117,7 @@ def test_a_host_table_that_limits_nothing_is_refused(settings: Settings, toml: s
         (f"{OTHER}requests_per_second = 1", {}, "maps", (4, NO_DELAY)),
         # Another host has limits of its own.
         ("concurrency = 3", {}, "o", (3, NO_DELAY)),
-        (
-            '[o]\nurl = "http://o.example.net/"\nconcurrency = 60\ndelay = [0.2, 0.4]',
-            {},
-            "o",
-            (60, Delay.of(0.2)),
-        ),
+        ('[o]\nurl="http://o.example.net/"\nconcurrency=60\ndelay=[0.2, 0.4]', {}, "o", (60, Delay.of(0.2))),
         ('[hosts."o.example.net"]\nconcurrency = 2\ndelay = 5', {}, "o", (2, Delay.of(5.0))),
     ],
 )

@@ -122,7 +122,6 @@ async def test_a_transfer_that_is_under_way_when_they_are_closed_ends() -> None:
         shared.close()
         with pytest.raises(DownloadFailedError):
             await asking
-        # So does one that begins later.
         with pytest.raises(DownloadFailedError):
             await asyncio.wait_for(ask(shared, url), 60)
 

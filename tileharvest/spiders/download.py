@@ -127,7 +127,8 @@ class TileDownloadHandler:
         return cls(crawler)
 
     async def download_request(self, request: Request) -> Response:
-        if not self._own and self._crawl.rules is not None:
+        # Behind a proxy names need not be known here, and each look-up may take seconds.
+        if not self._own and self._crawl.rules is not None and not request.meta.get("proxy"):
             self._own = tuple(await addresses_of(self._crawl.rules.host))
         if isinstance(request, BlockRequest):
             return await self._download_block(request)

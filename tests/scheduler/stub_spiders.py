@@ -102,14 +102,6 @@ class BlockingSpider(StubSpider):
         yield from super().parse(response)
 
 
-class SlotsSpider(StubSpider):
-    """Each address has a download slot of its own, which is the first letter of its path."""
-
-    async def start(self) -> AsyncIterator[Request]:
-        async for request in super().start():
-            yield request.replace(meta={"download_slot": urlsplit(request.url).path[1]})
-
-
 class RenamedSpider(StubSpider):
     """Loses a callback after its requests were enqueued."""
 

@@ -3,9 +3,12 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+import time
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +44,17 @@ def test_the_segment_is_fixed_when_the_crawl_starts(crawls: Crawls) -> None:
     assert crawled.reason == "finished"
 
 
-def test_requests_of_several_slots_are_interleaved(crawls: Crawls) -> None:
-    pages = [crawls.write_page(f"{slot}{number}") for slot in "abcde" for number in range(4)]
-    delayed = {"DOWNLOAD_DELAY": 1, "DOWNLOAD_DELAY_JITTER": 0, "CONCURRENT_REQUESTS": 10}
-    crawls.crawl(run(*pages, spider="SlotsSpider", **delayed))
-    asked = [path[1:] for path in crawls.asked()]
-    assert sorted(asked) == [f"{slot}{number}" for slot in "abcde" for number in range(4)]
-    # One slot after the other, the last would begin when the first has ended, three seconds later.
-    assert asked.index("e0") < asked.index("a3")
+def test_a_request_waits_by_its_download_slot(crawls: Crawls) -> None:
+    """The tests of the queues say in which order slots are taken."""
+    later, page = {"not_before": time.time() + 3600}, crawls.write_page("page")
+    slots = [{"url": f"{page}?{slot}", "meta": {"download_slot": slot, **later}} for slot in "ab"]
+    crawls.crawl(run(*slots, {"url": page, "meta": later}, CLOSE_WHEN_WAITING=0))
+    with closing(sqlite3.connect(crawls.file())) as queue:
+        assert queue.execute("SELECT slot FROM requests ORDER BY id").fetchall() == [
+            ("a",),
+            ("b",),
+            ("127.0.0.1",),
+        ]
 
 
 def test_a_priority_holds_over_all_that_waits_as_depth_priority_sets_it(crawls: Crawls) -> None:

@@ -94,7 +94,7 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
 
 
 def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
-    """Returns the headers of `Request.to_dict` as `QueuedRequest.headers` has them."""
+    """Returns the headers of a request as `QueuedRequest.headers` has them."""
     return tuple(
         (name.decode("latin-1"), tuple(value.decode("latin-1") for value in values))
         for name, values in headers.items()

@@ -1,5 +1,5 @@
-"""The addresses to which a site may redirect us: none in a local network to which its own host does not
-belong. Pure."""
+"""The addresses that a map may lead us to: none in a local network to which its own host does not belong.
+Pure."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import Connection, func, select
@@ -16,6 +17,7 @@ from sqlalchemy import Connection, func, select
 from tests.history.making import DAY, LATER, began, ended, found, record
 from tests.servers.postgresql import PostgresqlServer
 from tileharvest.history.blocks import blocks_found
+from tileharvest.history.connection import PassingError
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import Batcher, History
 from tileharvest.history.schema import changes
@@ -215,3 +217,15 @@ def test_a_work_that_fails_takes_no_other_with_it(writer: Batcher, database: Dat
     with pytest.raises(ValueError, match="own mistake"):
         bad.result(240)
     assert database.transactions == [["first"], ["good"], ["better"]]
+
+
+def test_a_server_that_stays_away_is_awaited_once_for_all_that_wait(
+    writer: Batcher, database: Database
+) -> None:
+    works = Mock(side_effect=PassingError("the server is away"))
+    futures = [writer.submit(works) for _ in range(3)]
+    database.may_go_on.set()
+    for future in futures:
+        with pytest.raises(PassingError, match="is away"):
+            future.result(240)
+    assert works.call_count == 1

@@ -320,7 +320,8 @@ class Batcher:
         """Returns at once with a future of the work's result, or of its error.
 
         It must be possible to repeat the work. If a transaction of several fails, each is done again in one
-        of its own, so that no harvest fails by another one's mistake."""
+        of its own, so that no harvest fails by another one's mistake. If the server stays away, all fail at
+        once: otherwise each would wait for it anew."""
         future: Future[_Result] = Future()
         self._waiting.append((work, future))
         self._thread.submit(self._do_waiting)
@@ -347,11 +348,12 @@ class Batcher:
         try:
             results = self._call(lambda connection: [work(connection) for work, _ in taken])
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
-            if len(taken) == 1:
-                taken[0][1].set_exception(error)
-                return
+            is_alone = len(taken) == 1 or isinstance(error, PassingError)
             for one in taken:
-                self._do([one])
+                if is_alone:
+                    one[1].set_exception(error)
+                else:
+                    self._do([one])
             return
         for (_, future), result in zip(taken, results, strict=True):
             future.set_result(result)

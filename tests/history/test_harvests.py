@@ -219,3 +219,11 @@ def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> Non
     record_block(harvest, BLOCK, found)
     assert harvest.counts() == {Outcome.FAILED: 1}
     assert list(look_up(harvest, BLOCK).remembered) == [0]
+
+
+def test_a_tile_counts_as_asked_once_a_failure_is_over(history: History) -> None:
+    harvest, asked = began(history), []
+    for outcome in ("fail", "404"):
+        record(harvest, [found(outcome, B)])
+        asked += [one.asked.bit_count() for one in harvest.earlier(LAYER, EVERYWHERE[LAYER]).values()]
+    assert asked == [0, 1]

@@ -229,3 +229,10 @@ def test_a_server_that_stays_away_is_awaited_once_for_all_that_wait(
         with pytest.raises(PassingError, match="is away"):
             future.result(240)
     assert works.call_count == 1
+
+
+def test_if_the_server_goes_away_within_a_call_all_of_the_call_is_done_again(emptied_sqlite: History) -> None:
+    inner = Mock(side_effect=[PassingError("the server is away"), "answer"])
+    outer = Mock(side_effect=lambda _: emptied_sqlite.read(inner))
+    assert emptied_sqlite.write(outer) == "answer"
+    assert outer.call_count == 2

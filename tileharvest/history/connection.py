@@ -48,32 +48,28 @@ def no_history(place: str) -> HistoryError:
 
 @contextmanager
 def as_history_errors(place: str) -> Iterator[None]:
-    """Turns errors of the database and of its folder into HistoryError, which names the place."""
-    try:
-        yield
-    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-        raise history_error(error, place) from error
-
-
-def history_error(error: Exception, place: str) -> HistoryError:
-    """Returns the HistoryError for an error of SQLAlchemy, of SQLite, or of the database's folder.
+    """Turns errors of SQLAlchemy, of SQLite, and of the database's folder into HistoryError, which names the
+    place.
 
     It is a PassingError if another attempt may succeed: if a connection was lost or cannot be made, or if
     PostgreSQL has broken off a transaction because of others.
     """
-    if isinstance(error, OSError):
-        return HistoryError(_NOT_WRITABLE.format(place=place, said=error.strerror or error))
-    cause = getattr(error, "orig", None) or error
-    said = " ".join(str(cause).split())
-    if isinstance(error, DBAPIError) and hasattr(cause, "sqlstate"):
-        line = _of_postgresql(error, cause.sqlstate)
-    else:
-        code = getattr(cause, "sqlite_errorcode", None) or 0
-        # The full disk has no room for the shared memory file beside the database.
-        is_full = code == sqlite3.SQLITE_IOERR_SHMSIZE
-        line = _FULL if is_full else _BY_CODE.get(code & 0xFF, _OTHER)
-    kind: type[HistoryError] = PassingError if line is _SERVER else HistoryError
-    return kind(line.format(place=place, said=said))
+    try:
+        yield
+    except OSError as error:
+        raise HistoryError(_NOT_WRITABLE.format(place=place, said=error.strerror or error)) from error
+    except (SQLAlchemyError, sqlite3.Error) as error:
+        cause = getattr(error, "orig", None) or error
+        said = " ".join(str(cause).split())
+        if isinstance(error, DBAPIError) and hasattr(cause, "sqlstate"):
+            line = _of_postgresql(error, cause.sqlstate)
+        else:
+            code = getattr(cause, "sqlite_errorcode", None) or 0
+            # The full disk has no room for the shared memory file beside the database.
+            is_full = code == sqlite3.SQLITE_IOERR_SHMSIZE
+            line = _FULL if is_full else _BY_CODE.get(code & 0xFF, _OTHER)
+        kind: type[HistoryError] = PassingError if line is _SERVER else HistoryError
+        raise kind(line.format(place=place, said=said)) from error
 
 
 UNREADABLE: Final = (

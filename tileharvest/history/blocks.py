@@ -208,7 +208,7 @@ _LOOK_UP: Final = BlockStatement(
     _look_up(func.json_build_object, func.json_object_agg),
 )
 _VERSIONS: Final = msgspec.json.Decoder(dict[int, Version])
-PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
+_PRESENT: Final = update(blocks).where(is_block(blocks)).values(present=bindparam("now_present"))
 _NEW_FAILURE: Final = insert_into(failures).values(
     {name: bindparam(f"its_{name}") for name in TILE}
     | {"harvest": bindparam("in_harvest"), "reason": bindparam("why"), "in_a_row": 1}
@@ -382,7 +382,7 @@ def write_present(connection: Connection, layer: int, block: Block) -> None:
     rows = connection.execute(_PRESENT_TILES, _places(layer, block))
     present = mask_of(bit_of(Tile(block.zoom, x, y)) for x, y in rows)
     row = {**its_block(layer, block), "now_present": present}
-    if connection.execute(PRESENT, row).rowcount == 0:
+    if connection.execute(_PRESENT, row).rowcount == 0:
         new = {**dict.fromkeys(blocks.c.keys(), 0), "harvest": None, "present": present}
         connection.execute(_REPLACE, new | {name: row[f"its_{name}"] for name in BLOCK})
 

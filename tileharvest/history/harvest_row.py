@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Boolean, bindparam, delete, func, insert, select, update
 
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
-from tileharvest.history.blocks import PRESENT, record_versions
+from tileharvest.history.blocks import record_versions, write_present
 from tileharvest.history.change_indexes import store_indexes
 from tileharvest.history.connection import BlockStatement
 from tileharvest.history.costs import NO_COST, Cost, add_spending
@@ -29,7 +29,6 @@ from tileharvest.history.schema import (
     harvest_layers,
     harvests,
     insert_into,
-    its_block,
     layers,
     proofs,
     replace_into,
@@ -171,13 +170,13 @@ def _record_gone(connection: Connection, harvest: int, day: date) -> None:
     gone = Version(day, None)
     for layer in layers_of(connection, harvest):
         vanished = [
-            (Block("", one.zoom, one.column, one.row, mask), one.present & ~mask)
+            Block("", one.zoom, one.column, one.row, mask)
             for one in found_by(connection, harvest, layer, {Outcome.GONE})
             if (mask := one.of(Outcome.GONE) & one.present)
         ]
-        for block, present in vanished:
+        for block in vanished:
             record_versions(connection, harvest, day, layer, block, dict.fromkeys(bits_of(block.mask), gone))
-            connection.execute(PRESENT, {**its_block(layer, block), "now_present": present})
+            write_present(connection, layer, block)
 
 
 def begin_harvest(

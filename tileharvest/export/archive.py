@@ -183,7 +183,7 @@ def _kinds(excerpt: Excerpt, zooms: Sequence[int]) -> Counter[str]:
         area = _area(excerpt, zoom)
         if area is None or excerpt.layer.source_zoom(zoom, excerpt.last) != zoom:
             continue
-        found = reach(excerpt.history, excerpt.layer.id, area, excerpt.last)
+        found = reach(excerpt.history, excerpt.layer.id, area, excerpt.last, excerpt.last)
         counts.update(found.kinds if found is not None else {})
     if not counts:
         raise nothing_there(excerpt)

@@ -11,7 +11,7 @@ from tileharvest.errors import ConfigurationError, HistoryError, nearest, progra
 from tileharvest.history.area_changes import rectangle_of
 from tileharvest.history.changes import block_places
 from tileharvest.history.outlines import map_outline
-from tileharvest.history.recorded_versions import reach, reach_between
+from tileharvest.history.recorded_versions import reach
 from tileharvest.history.schema import BLOCK_LEVELS
 from tileharvest.pictures.composer import PastLayer
 from tileharvest.tiles.grid import Tile, TileRange
@@ -149,11 +149,8 @@ class Excerpt:
             return None
         if (source, area) not in self._extents:
             place = self.history, self.layer.id, area.at_zoom(source, factor)
-            found = [reach(*place, self.first)]
-            if self.first < self.last:
-                found.append(reach_between(*place, self.first, self.last))
-            corners = [corner for one in found if one is not None for corner in one.area.corners]
-            self._extents[source, area] = TileRange.covering(corners) if corners else None
+            found = reach(*place, self.first, self.last)
+            self._extents[source, area] = None if found is None else found.area
         return self._extents[source, area]
 
     def in_words(self) -> str:

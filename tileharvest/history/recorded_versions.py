@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,16 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The extent and number of the tiles that were there on a day."""
+    """The extent and number of the images of an area on some days."""
 
     area: TileRange
     """The smallest area that has all of them."""
     kinds: Mapping[str, int]
-    """Their number by the extension of their images."""
-
-    @property
-    def tiles(self) -> int:
-        return sum(self.kinds.values())
+    """Their number by their extension."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,32 +119,26 @@ def differences(
     return {tile: (before.get(tile), name) for tile, name in now.items() if before.get(tile) != name}
 
 
-def reach(history: History, layer: int, area: TileRange, day: date) -> Reach | None:
-    """Returns extent and number of the area's tiles that were there on that day, or None if none was.
+def reach(history: History, layer: int, area: TileRange, first: date, last: date) -> Reach | None:
+    """Returns extent and number of the images that the area had on the first day, and of all that came later
+    until the last day, or None if there were none.
 
-    Reads one version for each tile that was ever asked there, which takes 5 s for a million.
+    Reads one version for each tile that was ever asked there, which takes 5 s for a million. If the days
+    differ, it also reads all versions of the area.
     """
-    query = _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
-    return _reach(history, tiles, query, layer, area, until=day)
-
-
-def reach_between(history: History, layer: int, area: TileRange, after: date, until: date) -> Reach | None:
-    """Returns extent and number of all versions of the area with an image and after < day <= until, or None
-    if there are none. Reads all versions of the area."""
-    query = _reach_of(versions).where(versions.c.day > after, versions.c.day <= until)
-    return _reach(history, versions, query, layer, area)
-
-
-def _reach(
-    history: History, table: Table, query: Select[Any], layer: int, area: TileRange, **days: date
-) -> Reach | None:
+    shown_first = _reach_of(tiles).join_from(tiles, versions, versions.c.id == _ITS_LAST)
+    later = _reach_of(versions).where(versions.c.day > first, versions.c.day <= last)
     with history.reading() as connection:
-        rows = rows_in(connection, table, query, layer, area, None, **days)
+        rows = [*rows_in(connection, tiles, shown_first, layer, area, until=first)]
+        if first < last:
+            rows += rows_in(connection, versions, later, layer, area)
     if not rows:
         return None
+    kinds: Counter[str] = Counter()
+    for extension, number, *_ in rows:
+        kinds[extension] += number
     _, _, lefts, rights, bottoms, tops = zip(*rows, strict=True)
-    edges = min(lefts), max(rights), min(bottoms), max(tops)
-    return Reach(TileRange(area.zoom, *edges), {row[0]: row[1] for row in rows})
+    return Reach(TileRange(area.zoom, min(lefts), max(rights), min(bottoms), max(tops)), kinds)
 
 
 def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:

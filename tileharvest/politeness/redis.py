@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import time
 from importlib import resources
 from typing import Any, Final
@@ -27,8 +29,10 @@ class RedisThrottle(Throttle):
     def __init__(self, link: Any) -> None:
         """`link` is the connection to Redis of the room above, whose `attempt` repeats a call that was not
         answered."""
-        super().__init__()
         self._link = link
+        self.clock = time.time
+        """If a test sets another one, that takes the place of Redis' own, too."""
+        self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
 
     async def open(self) -> None:
         await self._link.open()
@@ -37,7 +41,6 @@ class RedisThrottle(Throttle):
         await self._link.close()
 
     async def _do(self, act: str, host: str, *given: Any) -> tuple[float, Any]:
-        # A clock that a test has set takes the place of Redis' own, too.
         now = None if self.clock is time.time else self.clock()
         call = msgspec.msgpack.encode({"act": act, "given": given, "now": now, **_RULES})
         answer = await self._link.attempt(

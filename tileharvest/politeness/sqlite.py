@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import secrets
 import sqlite3
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,8 +37,9 @@ class SqliteThrottle(Throttle):
 
     def __init__(self, folder: Path | None = None) -> None:
         """Touches nothing yet."""
-        super().__init__()
         self._folder = folder
+        self.clock = time.time
+        self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._lock = None if folder is None else Lock(folder, self.process)
         self._connection: sqlite3.Connection | None = None
 

@@ -3,9 +3,6 @@ rules, and the port to it."""
 
 from __future__ import annotations
 
-import os
-import secrets
-import time
 from abc import ABC, abstractmethod
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,7 +13,7 @@ from msgspec.structs import replace
 from tileharvest.maps.rates import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 HORIZON: Final = 0.25
 """Seconds by which a start is reserved ahead. As long may one map of a host wait for the start that another
@@ -126,11 +123,10 @@ class Throttle(ABC):
     Times are seconds since 1970. Calls raise QueueError if the state cannot be kept.
     """
 
-    def __init__(self) -> None:
-        self.clock = time.time
-        """Returns the time, by which starts and rests are given."""
-        self.process = f"{os.getpid()}-{secrets.token_hex(8)}"
-        """The name of this process, with which the names of its workers must begin, up to a colon."""
+    clock: Callable[[], float]
+    """Returns the time, by which starts and rests are given."""
+    process: str
+    """The name of this process, with which the names of its workers must begin, up to a colon."""
 
     @abstractmethod
     async def open(self) -> None:

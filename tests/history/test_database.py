@@ -23,9 +23,7 @@ from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
-from tileharvest.history.schema import (
-    maps,
-)
+from tileharvest.history.schema import maps
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.block import Block

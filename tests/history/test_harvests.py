@@ -44,20 +44,14 @@ def described(history: History, *layers: Layer) -> dict[str, int]:
     return {one.name: one.latest.depth for one in map_outline(history, "world").layers}
 
 
-def test_an_unfinished_harvest_of_the_segment_is_continued(history: History) -> None:
-    first = began(history)
+def test_an_unfinished_harvest_of_the_segment_is_continued_on_its_day(history: History) -> None:
+    first = began(history, segment="2021-W06")
     record(first, [found("add")])
-    again = began(history)
-    assert (again.id, again.continued) == (first.id, True)
-    assert again.counts() == {Outcome.ADDED: 1}
-
-
-def test_a_continued_harvest_keeps_its_day(history: History) -> None:
-    began(history, segment="2021-W06")
     again = began(history, LATER, segment="2021-W06")
-    record(again, [found("add")])
-    assert again.day == DAY
-    assert [recorded.version.day for recorded in tile_versions(history, "world")] == [DAY]
+    record(again, [found("add", B)])
+    assert (again.id, again.continued, again.day) == (first.id, True, DAY)
+    assert again.counts() == {Outcome.ADDED: 2}
+    assert [recorded.version.day for recorded in tile_versions(history, "world")] == [DAY, DAY]
 
 
 def test_a_finished_segment_gets_another_harvest_only_when_it_is_asked_for_again(history: History) -> None:
@@ -74,19 +68,12 @@ def test_a_finished_segment_gets_another_harvest_only_when_it_is_asked_for_again
     assert not second.continued
 
 
-def test_a_finished_segment_gets_a_harvest_of_what_was_pushed_that_goes_on_after_a_kill(
-    history: History,
-) -> None:
+def test_a_harvest_of_what_was_pushed_goes_on_until_everything_is_asked_for_again(history: History) -> None:
     ended(began(history))
     pushed = began(history, pushed=True)
     assert (pushed.is_pushed, pushed.continued) == (True, False)
     again = began(history)
     assert (again.id, again.is_pushed, again.continued) == (pushed.id, True, True)
-
-
-def test_a_harvest_of_what_was_pushed_ends_when_everything_is_asked_for_again(history: History) -> None:
-    ended(began(history))
-    pushed = began(history, pushed=True)
     whole = began(history, again=True)
     assert (whole.is_pushed, whole.continued) == (False, False)
     assert pushed.ended() == "interrupted"

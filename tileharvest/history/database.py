@@ -32,14 +32,7 @@ from tileharvest.history.connection import (
     write_ahead,
 )
 from tileharvest.history.damage import damage
-from tileharvest.history.schema import (
-    changes,
-    layers,
-    maps,
-    metadata,
-    tiles,
-    versions,
-)
+from tileharvest.history.schema import changes, layers, maps, metadata, tiles, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -108,7 +108,7 @@ def seconds_of(http_date: str | None) -> float | None:
     """Returns an HTTP date in seconds since 1970, or None for a text that is not a date.
 
     The usual form, `Mon, 01 Jan 2024 00:00:05 GMT`, is read by its positions (RFC 9110, section 5.6.7), which
-    takes a twentieth of the time.
+    takes a seventh of the time.
     """
     if http_date is None:
         return None

@@ -268,12 +268,15 @@ async def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:
 
 
 @pytest.mark.parametrize("status", [b"403 Forbidden", b"404 Not Found", b"405 Method Not Allowed"])
-async def test_a_host_refuses_head_once_however_many_blocks_come_at_the_same_time(status: bytes) -> None:
-    async with stage() as site:
+async def test_a_tile_for_which_head_is_refused_is_left_and_it_and_all_others_are_asked_by_get(
+    status: bytes,
+) -> None:
+    async with stage(concurrency=1) as site:
         site.refused_head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n"
-        several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4, 8)))
-        assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 12
-        assert [one.gets for one in several] == [0b1111, 0b1111 << 4, 0b1111 << 8]
+        several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4)))
+        assert [(one.asked, one.gets) for one in several] == [(0b1110, 0b1110), (0b1111 << 4, 0b1111 << 4)]
+        assert (await site.ask_known(0b1)).gets == 0b1
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 8
         (known,) = (head for head in site.heads if 'If-None-Match: "1"' in head)
         assert known.split(" ")[1] == site.path(next(Block(LAYER, 0, 0, -1, 0b1).tiles())[1])
 
@@ -282,30 +285,19 @@ async def test_a_host_that_has_answered_404_for_what_is_not_there_may_still_refu
     async with stage() as site:
         site.refused_head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
         assert (await site.ask(0b1)).gets == 0
-        assert (await site.ask_known(0b110)).gets == 0b110
-        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "HEAD", "GET", "GET"]
+        assert (await site.ask_known(0b10)).asked == 0
+        assert (await site.ask_known(0b10)).gets == 0b10
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "HEAD", "GET"]
 
 
 async def test_a_tile_that_is_gone_is_checked_by_a_get_and_the_host_is_asked_on_by_head() -> None:
     async with stage() as site:
         tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
         site.answers[site.path(tiles[0])] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-        response = await site.ask_known(0b111)
-        assert (response.asked, response.gets) == (0b111, 0b1)
-        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "HEAD", "HEAD"]
-
-
-async def test_what_is_in_doubt_in_a_pause_is_left() -> None:
-    async with stage() as site:
-        site.refused_head = REFUSED
-        site.go_on.clear()
-        asking = asyncio.ensure_future(site.ask_known(0b11))
-        await site.until(lambda: len(site.heads) == 1)
-        await site.throttle.look(is_paused=True)
-        site.go_on.set()
-        assert (await asking).asked == 0
-        await site.throttle.look()
-        assert (await site.ask_known(0b11)).asked == 0b11
+        assert (await site.ask_known(0b1)).asked == 0
+        assert (await site.ask_known(0b1)).gets == 0b1
+        assert (await site.ask_known(0b111)).gets == 0
+        assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "HEAD", "HEAD", "HEAD"]
 
 
 @pytest.mark.parametrize("failure", [REFUSED, UNAVAILABLE, b""], ids=["403", "503", "no answer"])

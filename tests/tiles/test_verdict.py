@@ -189,12 +189,13 @@ def test_a_refusal_of_head_is_checked_until_the_host_has_shown_what_its_answers_
     answers: list[tuple[int, int | None]], is_doubted: bool, is_refused: bool
 ) -> None:
     heads = HeadSupport()
-    assert not heads.doubts(404, is_expected=False)
+    assert not heads.doubts(404, "/empty", is_expected=False)
     for status, then in answers:
-        assert heads.doubts(status, is_expected=True) is (then is not None)
+        assert heads.doubts(status, "/tile", is_expected=True) is heads.is_avoided is (then is not None)
         if then is not None:
-            heads.learn(then)
-    assert heads.doubts(404, is_expected=True) is is_doubted
-    assert (heads.is_refused, heads.is_certain) == (is_refused, not is_refused)
-    heads.is_open = True
-    assert not heads.is_certain
+            heads.learn(404, "/empty")
+            assert heads.is_avoided
+            heads.learn(then, "/tile")
+    assert heads.is_settled
+    assert heads.doubts(404, "/tile", is_expected=True) is is_doubted
+    assert heads.is_avoided is is_refused

@@ -203,7 +203,7 @@ class TileDownloadHandler:
             for held in tuple(self._blocks):
                 self._cut(held)
         while self._starting is None and (block := self._next_block()) is not None:
-            taken = throttle.take(block.host, 1 if block.asks_alone else len(block.waiting))
+            taken = throttle.take(block.host, len(block.waiting))
             if taken is None:
                 self._starting = asyncio.ensure_future(self._start_in_turn())
                 self._starting.add_done_callback(self._has_started)
@@ -229,14 +229,8 @@ class TileDownloadHandler:
                 return
 
     def _next_block(self, host: str | None = None) -> _BlockDownload | None:
-        """Returns the most urgent block, of any host or of this one, of which a tile may be asked now. While
-        it is open whether a host answers HEAD, no other tile of it is asked by HEAD."""
-        for block in self._blocks:
-            if host in (None, block.host) and not (
-                block.heads.is_open and not block.gets >> block.waiting[0] & 1
-            ):
-                return block
-        return None
+        """Returns the most urgent block, of any host or of this one, of which tiles have not started."""
+        return next((block for block in self._blocks if host in (None, block.host)), None)
 
     @cached_property
     def _throttle(self) -> MapThrottle:
@@ -259,23 +253,19 @@ class TileDownloadHandler:
         block.under_way += number
         block.places += number
         block.requests += number
-        request, heads, asked = block.request, block.heads, block.request.method
-        if heads.is_refused:
+        request, asked = block.request, block.request.method
+        if block.heads.is_avoided:
             block.gets |= mask_of(block.waiting)
         transfers = []
         for _ in range(number):
             bit = block.waiting.popleft()
             method, terms = asked, block.terms
-            if block.gets >> bit & 1:
-                if asked == "HEAD":
-                    # It asks whether the tile has changed. Any other GET is made because it has.
-                    method = "GET"
-                    conditions = conditional_headers(request.known.versions.get(bit))
-                    if conditions:
-                        terms = terms.with_headers(conditions)
-            elif not heads.is_tried and request.expected >> bit & 1:
-                heads.is_tried = heads.is_open = True
-                block.trial = bit
+            if block.gets >> bit & 1 and asked == "HEAD":
+                # It asks whether the tile has changed. Any other GET is made because it has.
+                method = "GET"
+                conditions = conditional_headers(request.known.versions.get(bit))
+                if conditions:
+                    terms = terms.with_headers(conditions)
             answered = partial(self._replied, block, bit)
             transfers.append(self._transfer(method, block.urls[bit], terms, answered))
         self._connections.begin(*transfers)
@@ -295,8 +285,8 @@ class TileDownloadHandler:
             isinstance(reply, Reply)
             and reply.status in _PLAIN
             and block.host in self._outages.well
-            and not block.checked
-            and (block.heads.is_certain or block.gets >> bit & 1)
+            and not block.heads.suspect
+            and (block.heads.is_settled or block.gets >> bit & 1)
         ):
             block.replies[bit] = reply
         elif isinstance(reply, Exception):
@@ -346,7 +336,11 @@ class TileDownloadHandler:
     def _understand(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what an answer says of a tile, and what it says of its host."""
         host = block.host
-        if self._is_doubted(block, bit, answer):
+        status, url = answer.status if isinstance(answer, Answer) else 0, block.urls[bit]
+        if block.gets >> bit & 1:
+            block.heads.learn(status, url)
+        elif block.heads.doubts(status, url, is_expected=bool(block.request.expected >> bit & 1)):
+            # The tile is left, and asked by GET next.
             return
         counts = self._outages.judged(host, block.url, answer, block.attempt)
         if counts is None:
@@ -355,25 +349,6 @@ class TileDownloadHandler:
         block.answers[bit] = counts
         if isinstance(counts, Answer) and counts.retry_after is not None:
             self._rest_as_asked(host, counts)
-
-    def _is_doubted(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> bool:
-        """Returns whether a tile is asked once more, by GET, because its host may refuse HEAD. It is left if
-        its block was cut short."""
-        heads, status = block.heads, answer.status if isinstance(answer, Answer) else 0
-        doubts = False
-        if block.checked >> bit & 1:
-            heads.learn(status)
-        elif not block.gets >> bit & 1:
-            doubts = heads.doubts(status, is_expected=bool(block.request.expected >> bit & 1))
-        if doubts and not block.is_cut:
-            block.gets |= 1 << bit
-            block.checked |= 1 << bit
-            block.waiting.appendleft(bit)
-            if block not in self._blocks:
-                insort(self._blocks, block, key=_urgency)
-        elif block.trial == bit:
-            heads.is_open = False
-        return doubts
 
     def _leave_in_doubt(self, host: str) -> None:
         """Takes back the failures and refusals of a host that is doubted, so that these tiles are left, and
@@ -402,9 +377,6 @@ class TileDownloadHandler:
         """Lets no further tile of a block start. The block ends when those on the way are answered."""
         if block in self._blocks:
             self._blocks.remove(block)
-        block.is_cut = True
-        if block.trial in block.waiting:
-            block.heads.is_open = False
         block.waiting.clear()
         block.end_if_complete()
 
@@ -451,7 +423,7 @@ class TileDownloadHandler:
         """Asks whether a host answers at all, although nothing else may start."""
         harvest = self._crawl.harvest
         host = urlsplit(url).hostname or ""
-        is_by_get = self._heads[host].is_refused or (harvest is not None and not harvest.answers_head)
+        is_by_get = self._heads[host].is_avoided or (harvest is not None and not harvest.answers_head)
         self._crawl.cost_meter.requests += 1
         reply = await self._send_one("GET" if is_by_get else "HEAD", url, self._terms(Request(url)))
         if isinstance(reply, Exception):
@@ -548,19 +520,6 @@ class _BlockDownload:
         self.size = 0
         """The bytes of all bodies."""
         self.gets = WHOLE if request.method == "GET" else request.gets
-        self.checked = 0
-        """The tiles that are asked by GET because the answer to HEAD was doubted."""
-        self.trial: int | None = None
-        """The bit of the tile by which it is found out whether the host answers HEAD."""
-        self.is_cut = False
-
-    @property
-    def asks_alone(self) -> bool:
-        """Whether one tile is asked at a time, because it is open, or its answer will show, whether the host
-        answers HEAD."""
-        heads, request = self.heads, self.request
-        is_untried = not heads.is_tried and request.method == "HEAD"
-        return heads.is_open or (is_untried and bool(request.block.mask & request.expected & ~self.gets))
 
     def end_if_complete(self) -> None:
         if not (self.waiting or self.under_way or self.following or self.done.done()):

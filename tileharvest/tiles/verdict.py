@@ -76,39 +76,46 @@ class HeadSupport:
     """What one harvest has learnt of a host's answers to HEAD.
 
     A host that refuses HEAD should answer 405, or 501. Some answer 403 or 404 instead. So until the host has
-    shown that its answers can be relied on, such an answer about a tile that should exist is checked by a
-    GET. The first such tile is asked alone, so that a host refuses HEAD once.
+    shown that its answers can be relied on, such an answer about a tile that should exist makes HEAD suspect:
+    tiles are asked by GET until the answer to a GET for the same tile has come.
     """
 
     def __init__(self) -> None:
         self.is_refused = False
-        """Whether everything is asked by GET."""
-        self.is_tried = False
-        """Whether the first tile that should exist was asked."""
-        self.is_open = False
-        """Whether that tile is still being asked."""
-        self._is_proved = False
+        """Whether the host refuses HEAD for certain."""
+        self.suspect = ""
+        """The address of the tile for which it may have refused HEAD. Empty if it is not suspect."""
+        self.is_settled = False
+        """Whether it is known if the host answers HEAD, so that no answer shows anything new."""
 
     @property
-    def is_certain(self) -> bool:
-        """Whether an answer about a tile needs no check, and shows nothing new."""
-        return self._is_proved and not (self.is_open or self.is_refused)
+    def is_avoided(self) -> bool:
+        """Whether everything is asked by GET."""
+        return self.is_refused or bool(self.suspect)
 
-    def doubts(self, status: int, *, is_expected: bool) -> bool:
-        """Takes the status of an answer to HEAD. Returns whether a GET must ask for the same tile.
+    def doubts(self, status: int, url: str, *, is_expected: bool) -> bool:
+        """Takes the status of an answer to HEAD. Returns whether the tile at the address must be asked again.
 
         `is_expected` says that the tile is known to exist, or that nothing is known of tiles like it.
         """
-        self.is_refused |= status in HEAD_REFUSED
-        self._is_proved |= status == OK
         if status == OK:
+            self._settle(is_refused=self.is_refused)
             return False
-        return self.is_refused or (is_expected and not self._is_proved and status in _DENIED)
+        if status in HEAD_REFUSED:
+            self._settle(is_refused=True)
+        elif is_expected and not self.is_settled and status in _DENIED:
+            self.suspect = self.suspect or url
+        return self.is_avoided
 
-    def learn(self, status: int) -> None:
-        """Takes the status of the answer to a GET that checks an answer to HEAD."""
-        self.is_refused |= status in (OK, HTTPStatus.NOT_MODIFIED)
-        self._is_proved |= status in GONE_STATUSES
+    def learn(self, status: int, url: str) -> None:
+        """Takes the status of the answer to a GET."""
+        if url == self.suspect:
+            self.suspect = ""
+            if status in (OK, HTTPStatus.NOT_MODIFIED, *GONE_STATUSES):
+                self._settle(is_refused=status not in GONE_STATUSES)
+
+    def _settle(self, *, is_refused: bool) -> None:
+        self.is_refused, self.is_settled, self.suspect = is_refused, True, ""
 
 
 def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:

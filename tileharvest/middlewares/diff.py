@@ -84,7 +84,8 @@ class DiffMiddleware:
                 return BlockResponse(request.url, request=request, result=BlockResult(request.block))
         if request.method == "HEAD":
             request.gets = self._fetched_at_once(request)
-            request.expected = known.present if block.zoom in walk.kept_zooms else WHOLE
+            is_kept = block.zoom in walk.kept_zooms
+            request.expected = known.present if is_kept else mask_of(known.remembered) or WHOLE
         return None
 
     def _locate(self, request: BlockRequest) -> None:

@@ -78,13 +78,12 @@ class Command(ProjectCommand):
         """Asks for a sample. Returns the plan, its origin for programs, and a title and notes for people.
         Raises TileHarvestError."""
         now = datetime.now(description.zone_info)
-        gap = rules.gap_at(now)
-        if gap is None:
+        if (until := rules.quiet_until(now)) is not None:
             raise TileHarvestError(
-                f"map '{description.name}' has quiet hours until {rules.quiet_until(now):%H:%M %Z}:"
+                f"map '{description.name}' has quiet hours until {until:%H:%M %Z}:"
                 f" its site was not asked, and nothing planned; try again then"
             )
-        present = replace(rules, gap=gap, quiet=())
+        present = replace(rules, gap=rules.gap_at(now), quiet=())
         spider = ask_site(self.crawler_process, description=description, rules=present, samples=True)
         plan = spider.plan
         if plan is None:

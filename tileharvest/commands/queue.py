@@ -90,6 +90,6 @@ def _state(owner: QueueOwner, counts: Counts, paused: str | None, *, has_begun: 
         return State.of(None, waits=waits), ""
 
     rules, now = rules_for(owner.settings, owner.description), datetime.now(owner.zone_info)
-    if rules.gap_at(now) is None and (until := rules.quiet_until(now)) is not None:
+    if (until := rules.quiet_until(now)) is not None:
         return State.QUIET, f"until {until:%Y-%m-%d %H:%M %Z}"
     return State.of(None, has_begun=has_begun, waits=waits), ""

@@ -127,10 +127,9 @@ class MapThrottle:
             if part != "requests" and most is not None and so_far >= most:
                 self.lacking = self.lacking or part
         moment = datetime.fromtimestamp(self._clock(), self._zone)
-        gap = self._rules.gap_at(moment, by_hand=rate)
-        self._of_hour = gap or NO_DELAY
+        self._of_hour = self._rules.gap_at(moment, by_hand=rate)
         self._set_delay()
-        quiet_until = self._rules.quiet_until(moment) if gap is None else None
+        quiet_until = self._rules.quiet_until(moment)
         self._quiet_until = -inf if quiet_until is None else quiet_until.timestamp()
         # Time stands still while anything holds requests back.
         (self._cost_meter.resume if self.held is None else self._cost_meter.pause)()

@@ -50,19 +50,19 @@ class Rules:
     """At least one. Each request takes one of them at random."""
 
     def quiet_until(self, moment: datetime) -> datetime | None:
-        """Returns when the quiet hours of this moment end, or None if it lies in none. The moment is in the
-        map's time zone."""
-        return quiet_until(self.quiet, moment)
+        """Returns when the quiet hours of this moment end, or None if requests may be made. The moment is in
+        the map's time zone."""
+        return quiet_until(self.quiet, moment) if self.quiet_gap is None else None
 
-    def gap_at(self, moment: datetime, *, by_hand: Delay | None = None) -> Delay | None:
-        """Returns the gap between two requests at this moment, or None while nothing may be asked.
+    def gap_at(self, moment: datetime, *, by_hand: Delay | None = None) -> Delay:
+        """Returns the gap between two requests at this moment, if any may be made.
 
         A rate set by hand takes the place of the map's own. It is never faster than the quiet hours allow.
         """
         gap = self.gap if by_hand is None else by_hand
-        if self.quiet_until(moment) is None:
+        if self.quiet_gap is None or quiet_until(self.quiet, moment) is None:
             return gap
-        return None if self.quiet_gap is None else gap.at_least(self.quiet_gap)
+        return gap.at_least(self.quiet_gap)
 
 
 def budget_of_run(name: str, budget: Budget, daily: Budget, spent: Cost) -> Budget:

@@ -27,7 +27,7 @@ def test_no_starts_are_closer_than_a_limit(calls: list[tuple[float, float, bool]
     for pause, drawn, has_gap in calls:
         now += pause
         limits = {"host": of_host} | ({"map": drawn} if has_gap else {})
-        wait, is_granted = host.reserve(now, limits, HORIZON)
+        wait, is_granted = host.reserve(now, limits)
         assert is_granted is (0 <= wait <= HORIZON)
         made = [now + wait] if is_granted else []
         starts += made
@@ -38,28 +38,29 @@ def test_no_starts_are_closer_than_a_limit(calls: list[tuple[float, float, bool]
 
 def test_starts_are_one_row_of_the_host_as_far_as_the_horizon_and_a_map_keeps_its_own_limit() -> None:
     host, both = HostState(), {"host": 0.05, "map a": 0.1}
-    assert host.reserve(NOW, both, HORIZON) == (0, True)
-    assert host.reserve(NOW, {"host": 0.05, "map b": 0.1}, HORIZON) == (approx(0.05), True)
-    assert host.reserve(NOW, both, HORIZON) == (approx(0.1), True)
-    assert host.reserve(NOW, both, 0.0) == (approx(0.2), False)
+    assert host.reserve(NOW, both) == (0, True)
+    assert host.reserve(NOW, {"host": 0.05, "map b": 0.1}) == (approx(0.05), True)
+    assert host.reserve(NOW, both) == (approx(0.1), True)
     # The spacing counts that holds when the next start is reserved.
-    assert host.reserve(NOW, {"host": 0.05, "map a": 60.0}, HORIZON) == (approx(60.1), False)
-    assert host.reserve(NOW, both, HORIZON) == (approx(0.2), True)
+    assert host.reserve(NOW, {"host": 0.05, "map a": 60.0}) == (approx(60.1), False)
+    assert host.reserve(NOW, both) == (approx(0.2), True)
+    assert host.reserve(NOW, both) == (approx(0.3), False)
 
 
 def test_a_clock_that_was_set_back_costs_a_minute() -> None:
     host, limits = HostState(), {"host": 2.0}
-    host.reserve(NOW + 3_600, limits, HORIZON)
+    host.reserve(NOW + 3_600, limits)
     for later, found in ((0, (SET_BACK + 2, False)), (SET_BACK, (2, False)), (SET_BACK + 2, (0, True))):
-        assert host.reserve(NOW + later, limits, HORIZON) == found
+        assert host.reserve(NOW + later, limits) == found
 
 
 def test_in_a_rest_nothing_starts_and_of_several_the_last_one_to_end_counts() -> None:
     host = HostState()
     host.rest(NOW, 60)
     host.rest(NOW, 5)
-    assert host.reserve(NOW, {}, HORIZON) == (60, False)
-    assert host.reserve(NOW + 60, {}, HORIZON) == (0, True)
+    assert host.reserve(NOW, {}) == (60, False)
+    assert host.share(NOW + 20, own(1), 4, 4, 60)[1] == 40
+    assert host.reserve(NOW + 60, {}) == (0, True)
 
 
 def own(worker: int, places: int = 0, name: str = "m", *, is_busy: bool = True) -> Share:
@@ -120,14 +121,14 @@ def test_workers_of_a_map_spend_one_budget_until_the_last_has_ended() -> None:
     host = HostState()
 
     def spend(worker: str, *spent: float, name: str = "m", lasts: float = 60) -> Spent:
-        return host.share(NOW, Share(worker, name, 0, spent=Spent(*spent)), 4, 4, lasts)[1]  # type: ignore[arg-type]
+        return host.share(NOW, Share(worker, name, 0, spent=Spent(*spent)), 4, 4, lasts)[2]  # type: ignore[arg-type]
 
     assert spend("1", 10, 500, 1.5) == Spent()
     assert spend("2", 2, 100, 0.5) == (10, 500, 1.5)
     assert spend("3", name="another") == Spent()
     assert spend("1", 12, 500, 1.5, lasts=0) == (2, 100, 0.5)
     # What a worker has spent counts when it has ended.
-    assert spend("4") == (14, 600, 1.5)
+    assert spend("4") == (14, 600, 2.0)
     for worker in ("2", "4"):
         spend(worker, lasts=0)
     # Another map of the host makes no difference.

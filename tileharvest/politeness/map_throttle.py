@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from tileharvest.maps.budgets import PARTS, Budget
-from tileharvest.maps.rates import LONGEST, NO_DELAY, Delay
+from tileharvest.maps.rates import LONGEST, NO_DELAY
 from tileharvest.politeness.throttle import HORIZON, Share, Spent
 from tileharvest.politeness.waits import HeldError, Hold, HoldReason
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from tileharvest.history.costs import CostMeter
+    from tileharvest.maps.rates import Delay
     from tileharvest.politeness.rules import Rules
     from tileharvest.politeness.throttle import Throttle
 
@@ -34,8 +35,6 @@ LOOK: Final = 1.0
 _LATE: Final = 0.1
 """Seconds after which a reserved start that was not used is lost. By as much may requests of several workers
 be closer than planned."""
-_AGAIN: Final = 0.1
-"""Seconds after which a request that was held back asks for its turn again."""
 _NUMBERS: Final = count()
 
 
@@ -83,29 +82,27 @@ class MapThrottle:
         self._throttle, self._name, self._rules, self._cost_meter = throttle, name, rules, cost_meter
         self._worker = f"{throttle.process}:{next(_NUMBERS)}"
         self._lasts, self._zone, self._clock = lasts, zone, throttle.clock
-        self._of_hour = self._slowed = self._adapted = self._delay = NO_DELAY
-        """The delay of the map at this hour, or that a person has set in its place, the one to which
-        robots.txt and refusals have slowed it down, the one that suits how fast the host answers, and the
-        longest of them."""
+        self._delay = NO_DELAY
+        """The delay of the map at this hour, or that a person has set in its place."""
+        self._slowed = self._adapted = 0.0
+        """The least seconds between two requests for which robots.txt and refusals have asked, and those that
+        suit how fast the host answers."""
         self.is_paused = self.is_down = False
         """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
         may start. The owner sets both as soon as it knows."""
         self._quiet_until = -inf
-        """When the present quiet hours without a rate end."""
+        """When the quiet hours without a rate end that were there at the last look."""
         self._hosts: defaultdict[str, _HostPart] = defaultdict(_HostPart)
         self._is_idle = False
         """Whether this worker has left the places to others that it does not use."""
         self._extending = asyncio.Lock()
         self._freed = asyncio.Event()
         """Set when a place may be free."""
-        self._seconds_before = 0.0
-        """The seconds that the run had taken before this process came."""
 
     async def open(self, budget: Budget) -> None:
         """Takes part in the run of the map, which begins now if no other process does. Call `look` next."""
         self.budget = budget
         await self._extend(self._rules.host)
-        self._seconds_before = self._others.seconds
 
     async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
         """Reads what other workers have written, and writes what this one does. A person may have paused the
@@ -115,11 +112,6 @@ class MapThrottle:
             state = self._hosts[host]
             if state.on_the_way or host in (self.host, self._rules.host):
                 await self._extend(host)
-                start, _ = await self._throttle.reserve(host, {})
-                # The others may not know yet of a rest that this worker was asked for.
-                ends = max(start, state.rests_until)
-                # The end of a rest that is over would count again if the clock was set back.
-                state.rests_until = ends if ends > self._clock() else -inf
             elif state.share_ends > self._clock():
                 await self._extend(host, lasts=0.0)
         for part, most, so_far in zip(PARTS, self.budget.limits, self.spent, strict=True):
@@ -127,8 +119,7 @@ class MapThrottle:
             if part != "requests" and most is not None and so_far >= most:
                 self.lacking = self.lacking or part
         moment = datetime.fromtimestamp(self._clock(), self._zone)
-        self._of_hour = self._rules.gap_at(moment, by_hand=rate)
-        self._set_delay()
+        self._delay = self._rules.gap_at(moment, by_hand=rate)
         quiet_until = self._rules.quiet_until(moment)
         self._quiet_until = -inf if quiet_until is None else quiet_until.timestamp()
         # Time stands still while anything holds requests back.
@@ -151,13 +142,11 @@ class MapThrottle:
             return Hold(HoldReason.SPENT)
         if self.is_paused:
             return Hold(HoldReason.PAUSED)
-        rests_until = self._hosts[self.host].rests_until
-        if self._quiet_until > -inf or rests_until > -inf:
-            now = self._clock()
-            if self._quiet_until > now:
-                return Hold(HoldReason.QUIET, self._quiet_until)
-            if rests_until > now:
-                return Hold(HoldReason.RESTING, rests_until)
+        now, rests_until = self._clock(), self._hosts[self.host].rests_until
+        if self._quiet_until > now:
+            return Hold(HoldReason.QUIET, self._quiet_until)
+        if rests_until > now:
+            return Hold(HoldReason.RESTING, rests_until)
         return Hold(HoldReason.DOWN) if self.is_down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
@@ -169,19 +158,17 @@ class MapThrottle:
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         """Returns whether this worker may find out whether a host is up again. After True nobody, this worker
-        included, gets True for these seconds."""
-        _, is_granted = await self._throttle.reserve(host, {"probe": seconds}, horizon=0.0)
+        included, gets True until these seconds are over, except for the last `HORIZON` of them."""
+        _, is_granted = await self._throttle.reserve(host, {"probe": seconds})
         return is_granted
 
     def adapt(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests until the next call."""
-        self._adapted = Delay.of(min(spacing, LONGEST))
-        self._set_delay()
+        self._adapted = spacing
 
     def slow_down(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests from now on, the last one included."""
-        self._slowed = self._slowed.at_least(Delay.of(min(spacing, LONGEST)))
-        self._set_delay()
+        self._slowed = max(self._slowed, spacing)
 
     # Places
 
@@ -193,9 +180,8 @@ class MapThrottle:
     def is_paced(self, host: str) -> bool:
         """Returns whether each request to the host must await its turn, because of a rate, a rest or a
         budget."""
-        _, of_host = self._rules.limits_at(host)
         rests = self._hosts[host].rests_until > self._clock()
-        return self.budget.requests is not None or rests or bool(self._delay) or bool(of_host)
+        return rests or self.budget.requests is not None or bool(self._limits(host))
 
     def take(self, host: str, wanted: int) -> int | None:
         """Returns how many of these requests may start at the host at once. They have taken a place each
@@ -227,11 +213,15 @@ class MapThrottle:
             state.share, ends = min(state.share, state.on_the_way), self._clock() + lasts
             own = Share(self._worker, self._name, state.on_the_way, not self._is_idle and lasts > 0)
             if host == self._rules.host:
-                meter, seconds = self._cost_meter, self._seconds_before + self._cost_meter.worked
-                own = replace(own, spent=Spent(meter.requests + coming, meter.received_bytes, seconds))
+                meter = self._cost_meter
+                own = replace(own, spent=Spent(meter.requests + coming, meter.received_bytes, meter.worked))
             of_host, _ = self._rules.limits_at(host)
-            state.share, others = await self._throttle.share(host, own, of_map, of_host, lasts)
+            state.share, rest_ends, others = await self._throttle.share(host, own, of_map, of_host, lasts)
             state.share_ends = ends
+            # The others may not know yet of a rest that this worker was asked for. The end of a rest that is
+            # over would count again if the clock was set back.
+            rest_ends = max(rest_ends, state.rests_until)
+            state.rests_until = rest_ends if rest_ends > self._clock() else -inf
         if host == self._rules.host:
             self._others = others
         self._freed.set()
@@ -271,7 +261,7 @@ class MapThrottle:
         while not await self.turn(host):
             if not waits:
                 raise HeldError
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(LOOK)
         try:
             yield
         finally:
@@ -281,9 +271,7 @@ class MapThrottle:
         """Returns True when a start at the host has come, and False when anything holds requests back."""
         state, chance = self._hosts[host], random.random()  # noqa: S311 - no secret
         while self.held is None:
-            _, of_host = self._rules.limits_at(host)
-            delays = {"host": of_host, f"map {self._name}": self._delay}
-            limits = {name: delay.draw(chance) for name, delay in delays.items() if delay}
+            limits = self._limits(host, chance)
             if not limits and state.rests_until <= self._clock():
                 state.last = self._clock()
                 return True
@@ -305,8 +293,13 @@ class MapThrottle:
                 return True
         return False
 
-    def _set_delay(self) -> None:
-        self._delay = self._of_hour.at_least(self._slowed).at_least(self._adapted)
+    def _limits(self, host: str, chance: float = 1.0) -> dict[str, float]:
+        """Returns the least seconds between two starts at the host, by the names of its limit and of the
+        map's. `chance` is a random number from 0 to 1, by which random delays are drawn."""
+        _, of_host = self._rules.limits_at(host)
+        of_map = max(self._delay.draw(chance), self._slowed, self._adapted)
+        spacings = {"host": of_host.draw(chance), f"map {self._name}": of_map}
+        return {name: spacing for name, spacing in spacings.items() if spacing}
 
     # The budget
 
@@ -314,8 +307,11 @@ class MapThrottle:
     def spent(self) -> Spent:
         """What the run has spent: this worker until now, and the others until the last look."""
         others, meter = self._others, self._cost_meter
-        seconds = max(others.seconds, self._seconds_before + meter.worked)
-        return Spent(others.requests + meter.requests, others.received_bytes + meter.received_bytes, seconds)
+        return Spent(
+            others.requests + meter.requests,
+            others.received_bytes + meter.received_bytes,
+            others.seconds + meter.worked,
+        )
 
     def count_bytes(self, number: int) -> None:
         """Counts the bytes of a body that has come."""

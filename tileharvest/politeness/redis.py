@@ -12,10 +12,16 @@ from urllib.parse import quote
 import msgspec
 
 from tileharvest.maps.rates import LONGEST
-from tileharvest.politeness.throttle import SET_BACK, TURN, Throttle
+from tileharvest.politeness.throttle import HORIZON, SET_BACK, TURN, Throttle
 
 _SCRIPT: Final = resources.files(__package__).joinpath("throttle.lua").read_text(encoding="utf-8")
-_RULES: Final = {"set_back": SET_BACK, "longest": LONGEST, "turn": TURN, "kept": 2 * int(LONGEST)}
+_RULES: Final = {
+    "horizon": HORIZON,
+    "set_back": SET_BACK,
+    "longest": LONGEST,
+    "turn": TURN,
+    "kept": 2 * int(LONGEST),
+}
 """What the script must know. Redis keeps a host for twice the longest delay after the last call."""
 
 

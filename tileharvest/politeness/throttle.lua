@@ -10,15 +10,19 @@ local function moment(field)
     return tonumber(redis.call('HGET', host, field)) or 0
 end
 
-function act.reserve(limits, horizon)
-    local rest = moment('rest_ends')
-    local start = rest <= now + call.longest and math.max(now, rest) or now
+local function rest_left()
+    local left = moment('rest_ends') - now
+    return left > 0 and left <= call.longest and left or 0
+end
+
+function act.reserve(limits)
+    local start = now + rest_left()
     for limit, spacing in pairs(limits) do
         local last = math.min(moment(limit), now + call.set_back)
         redis.call('HSET', host, limit, last)
         start = math.max(start, last + spacing)
     end
-    local is_granted = start <= now + horizon
+    local is_granted = start <= now + call.horizon
     if is_granted then
         for limit in pairs(limits) do redis.call('HSET', host, limit, start) end
     end
@@ -40,7 +44,7 @@ function act.share(own, of_map, of_host, lasts)
         if running[one.map] and one.worker ~= own.worker then
             table.insert(shares, one)
             if one.map == own.map then
-                spent = {spent[1] + one.spent[1], spent[2] + one.spent[2], math.max(spent[3], one.spent[3])}
+                for part, number in ipairs(one.spent) do spent[part] = spent[part] + number end
             end
         end
     end
@@ -62,7 +66,7 @@ function act.share(own, of_map, of_host, lasts)
     own.places, own.ends = math.max(own.places, number), now + lasts
     table.insert(shares, own)
     redis.call('HSET', host, 'shares', cmsgpack.pack(shares))
-    return {number, spent}
+    return {number, rest_left(), spent}
 end
 
 local answer = act[call.act](unpack(call.given))

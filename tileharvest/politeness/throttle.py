@@ -32,7 +32,7 @@ class Spent(NamedTuple):
     requests: int = 0
     received_bytes: int = 0
     seconds: float = 0.0
-    """Seconds of work. Workers work side by side, so the largest number of any worker counts."""
+    """Seconds of work, of all workers added up."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -58,18 +58,18 @@ class HostState(msgspec.Struct):
     shares: dict[str, Share] = {}
     """The share of each worker."""
 
-    def reserve(self, now: float, limits: Mapping[str, float], horizon: float) -> tuple[float, bool]:
+    def reserve(self, now: float, limits: Mapping[str, float]) -> tuple[float, bool]:
         """Returns the seconds until the next start, and whether it is reserved.
 
         This is GCRA without bursts: the spacing is read when the next start is reserved, so that another rate
         counts at once. A last start much later than the horizon was written before the clock was set back,
         and is moved.
         """
-        start = max(now, self.rest_ends) if self.rest_ends <= now + LONGEST else now
+        start = now + self._rest_left(now)
         for name, spacing in limits.items():
             self.times[name] = min(self.times.get(name, -inf), now + SET_BACK)
             start = max(start, self.times[name] + spacing)
-        is_granted = start <= now + horizon
+        is_granted = start <= now + HORIZON
         if is_granted:
             self.times |= dict.fromkeys(limits, start)
         return start - now, is_granted
@@ -77,10 +77,18 @@ class HostState(msgspec.Struct):
     def rest(self, now: float, seconds: float) -> None:
         self.rest_ends = max(self.rest_ends, now + seconds)
 
-    def share(self, now: float, own: Share, of_map: int, of_host: int, lasts: float) -> tuple[int, Spent]:
+    def _rest_left(self, now: float) -> float:
+        """Returns the seconds for which the host still rests. A longer rest than there is was written before
+        the clock was set back."""
+        left = self.rest_ends - now
+        return left if 0 < left <= LONGEST else 0.0
+
+    def share(
+        self, now: float, own: Share, of_map: int, of_host: int, lasts: float
+    ) -> tuple[int, float, Spent]:
         """Returns how many requests a worker may have on the way: its part of the places of its map, and of
-        those of the host. A worker that is not busy gets none. Returns also what the others of the map have
-        spent.
+        those of the host. A worker that is not busy gets none. Returns also the seconds for which the host
+        still rests, and what the others of the map have spent.
 
         Workers hold what they were given last until they ask again, or are gone. So all together never have
         more than there are.
@@ -95,12 +103,8 @@ class HostState(msgspec.Struct):
             number = max(0, min(_part(now, own, of_map, mates), _part(now, own, of_host, alive)))
         kept = replace(own, places=max(own.places, number), ends=now + lasts)
         self.shares = {one.worker: one for one in (*others, kept)}
-        spent = [one.spent for one in others if one.map == own.map]
-        return number, Spent(
-            sum(one.requests for one in spent),
-            sum(one.received_bytes for one in spent),
-            max((one.seconds for one in spent), default=0.0),
-        )
+        spent = [Spent(), *(one.spent for one in others if one.map == own.map)]
+        return number, self._rest_left(now), Spent(*map(sum, zip(*spent, strict=True)))
 
 
 def _part(now: float, own: Share, places: int, beside: Sequence[Share]) -> int:
@@ -141,9 +145,7 @@ class Throttle(ABC):
         """Calls the method of the host's state of that name. Returns when that was, by `clock`, and the
         answer."""
 
-    async def reserve(
-        self, host: str, limits: Mapping[str, float], horizon: float = HORIZON
-    ) -> tuple[float, bool]:
+    async def reserve(self, host: str, limits: Mapping[str, float]) -> tuple[float, bool]:
         """Reserves the next start, unless that is further ahead than the horizon. While the host rests there
         is none. `limits` has the least seconds between two starts, by the names of the host's limit and of
         the map's.
@@ -151,7 +153,7 @@ class Throttle(ABC):
         Returns the start, and whether it was reserved, so that nobody else has it. Otherwise it is time to
         ask again at `start - HORIZON`.
         """
-        now, (wait, is_granted) = await self._do("reserve", host, limits, horizon)
+        now, (wait, is_granted) = await self._do("reserve", host, limits)
         return now + wait, is_granted
 
     async def rest(self, host: str, seconds: float) -> None:
@@ -160,13 +162,13 @@ class Throttle(ABC):
 
     async def share(
         self, host: str, own: Share, of_map: int, of_host: int, lasts: float
-    ) -> tuple[int, Spent]:
+    ) -> tuple[int, float, Spent]:
         """Writes down what a worker has on the way (`own.places`) and has spent. Returns how many requests it
-        may have on the way for the seconds that this `lasts`, and what the other workers of its map have
-        spent. Call it every second. A worker that needs no places any more calls it with 0 seconds; what it
-        has spent counts until the run ends.
+        may have on the way for the seconds that this `lasts`, when the host's rest ends, which is now if it
+        does not rest, and what the other workers of its map have spent. Call it every second. A worker that
+        needs no places any more calls it with 0 seconds; what it has spent counts until the run ends.
 
         The first worker of a map begins the map's run: what was spent before is forgotten.
         """
-        _, (number, spent) = await self._do("share", host, own, of_map, of_host, lasts)
-        return number, Spent(*spent)
+        now, (number, rest, spent) = await self._do("share", host, own, of_map, of_host, lasts)
+        return number, now + rest, Spent(*spent)

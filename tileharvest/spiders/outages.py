@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_SHORTER: Final = 0.9
-"""Share of its pause for which a worker claims the next probe of a host. Timers and the clocks of other
-workers are not exact, and the next probe must not come while the claim still holds."""
 _SERVER_FAILURES: Final = 500
 """The first status by which a server says that it has failed."""
 
@@ -159,7 +156,7 @@ class Outages:
                 # Another reason holds, such as a pause or a rest: then nobody asks for anything.
                 ends += pause
                 continue
-            if not await throttle.claim_probe(host, _SHORTER * max(pause, limits.pause)):
+            if not await throttle.claim_probe(host, max(pause, limits.pause)):
                 # Another worker makes the probe.
                 was_claimed = False
                 continue

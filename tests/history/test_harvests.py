@@ -137,7 +137,7 @@ def test_an_ended_harvest_takes_no_more_results(harvest: HarvestRecord) -> None:
     ended(harvest)
     with pytest.raises(HarvestEndedError, match="has ended already"):
         record(harvest, [found("add")], Cost(1, 2, 3))
-    assert harvest.known(EVERYWHERE) == 0
+    assert harvest.known_before(EVERYWHERE) == 0
 
 
 def test_what_a_harvest_cost_is_counted_when_it_is_told_after_its_end(

@@ -120,7 +120,6 @@ def test_what_is_kept():
     assert list(walk.kept_zooms) == [-3, -2, -1]
     assert walk.below(tile_at("/1/2/1/1/1", 6)) == []
     assert [len(tiles) for tiles in Walk(Pyramid(4)).kept()] == [4, 16, 64, 256]
-    assert [len(tiles) for tiles in Walk(Pyramid(4)).kept_below(tile_at("/1", 4))] == [1, 4, 16, 64]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
-from tileharvest.tiles.block import Block, bit_of, bits_of, mask_of, place_of
+from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import judge_get, unless_blank
@@ -359,16 +359,6 @@ class Harvest:
         if await asyncio.to_thread(mend, self.holdings.store, latest.image, body):
             _log.info("image %s is whole again", latest.image.file_name)
 
-    async def known_below(self, block: Block) -> int:
-        """Returns those tiles of a block in whose square the history has any tile. Takes a query for each."""
-        layer, walk = block.layer, self.layers[block.layer].walk
-
-        def look() -> int:
-            tiles = block.tiles()
-            return mask_of(bit for bit, tile in tiles if self._record.known({layer: walk.kept_below(tile)}))
-
-        return await asyncio.to_thread(look)
-
     async def keep(self, block: Block, found: FoundBlock, bodies: Mapping[Image, bytes]) -> None:
         """Makes what was found in a block durable: the bytes, then the rows in one transaction. When it
         returns, it survives kills and power cuts.
@@ -448,21 +438,6 @@ class Harvest:
                 raise
         # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
         self.cost_meter.stored_bytes += sum(image.size for image in new)
-
-    async def has_gone_below(self, block: Block) -> bool:
-        """Returns whether anything below the tiles of a block may have been asked in this harvest. Also
-        returns True if nobody knows.
-
-        Looks into the whole squares below the tiles, because tiles between may have been asked and not kept.
-        Takes a query for each zoom, so call it only for blocks that are asked again. Requests on the way, and
-        results that wait at another worker, are not seen.
-        """
-        walk = self.layers[block.layer].walk
-        # Tiles at zooms that are not kept have no result.
-        if block.zoom < walk.deepest and block.zoom + 1 not in walk.kept_zooms:
-            return True
-        below = [part for _, tile in block.tiles() for part in walk.kept_below(tile)]
-        return await asyncio.to_thread(self._record.has_result, block.layer, below)
 
     def _count(self, block: Block, found: FoundBlock) -> None:
         """Counts what was found in a block, also in the bounds of its layer. Raises BudgetError if the layer

@@ -117,13 +117,9 @@ class HarvestRecord:
         spent_on = self._map, self._today()
         self.history.write(lambda connection: add_cost(connection, self.id, cost, spent_on, is_over=True))
 
-    def known(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many tiles of these areas exist by their latest versions. Each counts once."""
-        return self._count(areas, lambda one: one.present)
-
     def known_before(self, areas: Mapping[str, Sequence[TileRange]]) -> int:
-        """Returns how many tiles were known when the harvest began: as `known`, without those it has
-        added."""
+        """Returns how many tiles of these areas existed when the harvest began: by their latest versions,
+        without those that it has added. Each counts once."""
         return self._count(areas, lambda one: one.present & ~one.of(Outcome.ADDED))
 
     def is_first(self) -> bool:
@@ -194,20 +190,12 @@ class HarvestRecord:
         there is of a layer of one zoom."""
         return self._read(earlier_blocks, self._layer_ids[layer], areas)
 
-    def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
-        """Returns whether this harvest has a result for any tile of these areas."""
-
-        def read(connection: Connection, *its: Any) -> bool:
-            return any(one.asked & mask for one, mask in found_in(connection, *its))
-
-        return self._read(read, self._layer_ids[layer], areas)
-
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
         return self._read(reason_of)
 
     def vanished(self, areas: Mapping[str, Sequence[TileRange]]) -> tuple[int, int]:
-        """Returns how many of the `known` tiles this harvest has found gone, and how many it has neither
+        """Returns how many of the present tiles this harvest has found gone, and how many it has neither
         asked nor skipped, as those below a gone tile. If most have vanished, the map has moved."""
 
         def read(connection: Connection) -> tuple[int, int]:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.tiles.results import Asked
     from tileharvest.tiles.versions import Version
 
 
@@ -119,17 +118,10 @@ class DiffMiddleware:
             return response
         if response.result is not None:
             return response
-        harvest, block, asked = self._harvest, request.block, request.asked
-        if request.was_leased:
-            # A lease on the block was lost, so what lies below may have been asked before it.
-            asked = replace(asked, late=asked.late or await harvest.has_gone_below(block))
+        harvest = self._harvest
         answers = harvest.understood_all(response.answers)
-        response.result = result = self._judge(request, response, answers, asked)
-        outcomes = result.found.outcomes
-        if failed := outcomes.get(Outcome.FAILED, 0):
-            # The walk goes on below a failed tile if anything is known there.
-            result.there |= await harvest.known_below(replace(block, mask=failed))
-        for bit in bits_of(outcomes.get(Outcome.NOT_MODIFIED, 0)):
+        response.result = result = self._judge(request, response, answers)
+        for bit in bits_of(result.found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
             answer, latest = answers[bit], request.known.versions[bit]
             assert isinstance(answer, Answer)
             # The image may be damaged in the store.
@@ -137,11 +129,7 @@ class DiffMiddleware:
         return response
 
     def _judge(
-        self,
-        request: BlockRequest,
-        response: BlockResponse,
-        answers: Mapping[int, Answer | Exception],
-        asked: Asked,
+        self, request: BlockRequest, response: BlockResponse, answers: Mapping[int, Answer | Exception]
     ) -> BlockResult:
         """Judges the answers about a block, as the renderer understands them, given what the history knows of
         it."""
@@ -158,10 +146,14 @@ class DiffMiddleware:
         for bit in bits_of(others):
             by_get = bool(response.gets >> bit & 1)
             self._judge_tile(result, request, bit, answers[bit], versions.get(bit), by_get=by_get)
+        # What lies below a block that was handed out before may have been asked before it.
+        asked = replace(request.asked, late=True) if request.was_leased else request.asked
         found.seen, found.skips, found.doubts = walk.steps(
             block, outcomes, answers, known.remembered, known.trusted, asked, is_pruned=is_pruned
         )
-        result.there |= tiles_with(THERE, outcomes)
+        # The walk goes on below a failed tile that is known.
+        failed = outcomes.get(Outcome.FAILED, 0) & (known.present | mask_of(known.remembered))
+        result.there |= tiles_with(THERE, outcomes) | failed
         unchanged = outcomes.get(Outcome.IGNORED, 0)
         for bit, latest in versions.items():
             if unchanged >> bit & 1 and latest.image is not None:

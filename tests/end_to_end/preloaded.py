@@ -19,10 +19,10 @@ from typing import Any
 from scrapy import cmdline, spiderloader
 
 from tests.compiled import share_statements
+from tests.history.making import TileResult
 from tests.middlewares.making import ALL, LATER, LAYER, added, remember
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
 
 
 def _listed(find: Callable[[str], Iterable[Any]]) -> Callable[[str], Iterable[Any]]:

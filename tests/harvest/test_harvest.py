@@ -17,7 +17,7 @@ import pytest
 from msgspec import structs
 from PIL import Image as Pillow
 
-from tests.history.making import image_of
+from tests.history.making import TileResult, image_of
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -27,6 +27,7 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
+    keep,
     opened,
     remember,
     unopened,
@@ -51,7 +52,6 @@ from tileharvest.tiles.grid import Tile, TileRange, Zone
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import Answer
 
 
@@ -65,7 +65,7 @@ def ends(folder: Path) -> list[str | None]:
 
 
 async def keep_all(harvest: Harvest, outcome: Outcome, *tiles: Tile) -> None:
-    await harvest.keep_results([TileResult(LAYER, tile, outcome) for tile in tiles])
+    await keep(harvest, [TileResult(LAYER, tile, outcome) for tile in tiles])
 
 
 async def known(folder: Path, *tiles: Tile) -> None:
@@ -89,7 +89,7 @@ async def test_what_is_kept_is_in_the_store_and_in_the_history_when_keep_returns
     image = image_of(body)
 
     async with opened(tmp_path) as harvest:
-        await harvest.keep_results([added(FIRST_LEVEL[0], body, '"sea"')])
+        await keep(harvest, [added(FIRST_LEVEL[0], body, '"sea"')])
         file = tmp_path / "tiles" / image.sha1[:2] / f"{image.sha1}.png"
         assert file.read_bytes() == body
         rows = query(tmp_path, "SELECT zoom, x, y, day, sha1, size, etag FROM versions")
@@ -104,7 +104,7 @@ async def test_bytes_that_cannot_be_stored_make_no_version_of_any_block_that_wai
     async with opened(tmp_path) as harvest:
         in_the_way.parent.mkdir()
         in_the_way.write_text("in the way", encoding="utf-8")
-        keeping = (harvest.keep_results([one]) for one in results)
+        keeping = (keep(harvest, [one]) for one in results)
         failed = await asyncio.gather(*keeping, return_exceptions=True)
         assert [type(one) for one in failed] == [StoreError] * len(results)
         assert harvest.tally == {}
@@ -119,15 +119,15 @@ async def test_what_comes_leaves_room_to_stay_free(tmp_path: Path, monkeypatch: 
         assert result.body is not None
         least = 1_000 - len(result.body)
         harvest.limit(Rules("map.example.net", 1, min_free=least), tmp_path)
-        await harvest.keep_results([result])
+        await keep(harvest, [result])
         # The first of these is stored at once, and the others together after it.
-        keeping = (harvest.keep_results([added(tile)]) for tile in FIRST_LEVEL[1:])
+        keeping = (keep(harvest, [added(tile)]) for tile in FIRST_LEVEL[1:])
         failed = await asyncio.gather(*keeping, return_exceptions=True)
         assert [type(one) for one in failed] == [type(None), BudgetError, BudgetError]
         harvest.limit(Rules("map.example.net", 1, min_free=least + 1), tmp_path)
         harvest.check_room()
         with pytest.raises(BudgetError, match="min_free") as raised:
-            await harvest.keep_results([added(FIRST_LEVEL[1], result.body)])
+            await keep(harvest, [added(FIRST_LEVEL[1], result.body)])
         assert not raised.value.is_all_kept
         harvest.limit(Rules("map.example.net", 1, min_free=1_001), tmp_path)
         with pytest.raises(BudgetError, match="min_free") as raised:
@@ -194,7 +194,7 @@ async def test_how_many_tiles_are_expected_is_what_the_first_worker_knew_of_its_
     corner = Zone(center=(-3, 3), width=2, height=2, zoom=0)
 
     async with opened(tmp_path, zones=(corner,)) as one:
-        await one.keep_results([added(tile) for tile in ALL[8:]])
+        await keep(one, [added(tile) for tile in ALL[8:]])
         # Tiles outside of its zones are not missed.
         assert {tile for _, tile in await one.unasked()} == {ALL[0], ALL[4]}
         async with opened(tmp_path) as late:
@@ -312,7 +312,7 @@ async def test_the_next_harvest_asks_what_changed_first_and_of_what_is_empty_a_s
     changed = structs.replace(added(often, b"other" * 9), outcome=Outcome.UPDATED)
     for number, results in enumerate([[added(once), added(often)], [changed]]):
         async with opened(tmp_path, DAY + timedelta(days=number), site=canvas(128)) as harvest:
-            await harvest.keep_results(results)
+            await keep(harvest, results)
             await find_nothing(harvest, [block for block, _ in harvest.first()])
             await harvest.finish()
     async with opened(tmp_path, DAY + timedelta(days=2), site=canvas(128)) as harvest:
@@ -358,7 +358,7 @@ async def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_
             structs.replace(blank, tile=tile) for block, _ in harvest.first() for _, tile in block.tiles()
         ]
         with pytest.raises(BudgetError, match=said):
-            await harvest.keep_results(everywhere)
+            await keep(harvest, everywhere)
 
 
 @pytest.mark.parametrize("is_told", [False, True])
@@ -373,7 +373,7 @@ async def test_a_tile_of_another_size_than_the_others_is_kept_and_said_once(
         for column, pixels in enumerate((16, 16, 32, 8)):
             body = BytesIO()
             Pillow.new("L", (pixels, pixels), column).save(body, "PNG")
-            await harvest.keep_results([added(Tile.at(0, column, 0), body.getvalue())])
+            await keep(harvest, [added(Tile.at(0, column, 0), body.getvalue())])
     ((description,),) = query(tmp_path, "SELECT description FROM harvest_layers")
     assert '"tile_size":[16,16]' in description.replace(" ", "")
     (line,) = [one.getMessage() for one in caplog.records if "pixels" in one.getMessage()]

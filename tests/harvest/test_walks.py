@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import Walked, image_of
+from tests.history.making import TileResult, image_of
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -37,7 +37,7 @@ from tileharvest.history.site_files import MISSING as MISSING_FILE
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import ON_WALK, Asked, TileResult
+from tileharvest.tiles.results import ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex
@@ -69,13 +69,13 @@ async def folder(tmp_path: Path) -> Path:
 
 
 async def skip(harvest: Harvest, *tops: Tile) -> None:
-    await keep(harvest, [Walked(LAYER, top, Outcome.IGNORED, skips=True) for top in tops])
+    await keep(harvest, [TileResult(LAYER, top, Outcome.IGNORED, skips=True) for top in tops])
 
 
 async def answer(harvest: Harvest) -> None:
     """All that is audited is as it was."""
     outcomes = {tile: Outcome.NOTHING if tile == MISSING else Outcome.IGNORED for tile in DEEPEST}
-    await harvest.keep_results([TileResult(LAYER, tile, outcome) for tile, outcome in outcomes.items()])
+    await keep(harvest, [TileResult(LAYER, tile, outcome) for tile, outcome in outcomes.items()])
 
 
 async def asked(harvest: Harvest) -> tuple[set[Tile], set[Asked]]:
@@ -99,7 +99,7 @@ async def test_an_audit_is_of_what_was_skipped_and_the_same_at_each_look(
         once = harvest.walks.to_audit(LAYER)
         tiles = [tile for audit in once for tile in audit.tiles]
         assert set(tiles) == audited
-        await harvest.keep_results([TileResult(LAYER, tile, Outcome.IGNORED) for tile in tiles[:1]])
+        await keep(harvest, [TileResult(LAYER, tile, Outcome.IGNORED) for tile in tiles[:1]])
         assert [audit.tiles for audit in harvest.walks.to_audit(LAYER)] == [audit.tiles for audit in once]
 
 
@@ -109,7 +109,7 @@ async def test_skipped_places_are_asked_until_all_have_an_answer(
     async with opened(folder, LATER) as harvest:
         await skip(harvest, *FIRST_LEVEL)
         assert await asked(harvest) == (set(DEEPEST), AUDIT)
-        await harvest.keep_results([TileResult(LAYER, BELOW, Outcome.IGNORED)])
+        await keep(harvest, [TileResult(LAYER, BELOW, Outcome.IGNORED)])
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
         assert caplog.messages == []
         await answer(harvest)
@@ -123,11 +123,11 @@ async def test_skipped_places_are_asked_until_all_have_an_answer(
 async def test_after_a_breach_the_tops_are_asked(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with opened(folder, LATER) as harvest:
         await skip(harvest, *FIRST_LEVEL)
-        await harvest.keep_results([added(BELOW)])
+        await keep(harvest, [added(BELOW)])
         # It is not looked for before all is answered: else the order of answers would decide.
         assert await asked(harvest) == (set(DEEPEST) - {BELOW}, AUDIT)
         await answer(harvest)
-        await harvest.keep_results([added(BELOW)])
+        await keep(harvest, [added(BELOW)])
         assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
         (message,) = caplog.messages
         found = f"tile {BELOW} had changed below one that had not, found on {LATER}"
@@ -135,7 +135,7 @@ async def test_after_a_breach_the_tops_are_asked(folder: Path, caplog: pytest.Lo
         # A process that was killed here, or another one, asks the same, and does not complain again.
         assert await asked(harvest) == (set(FIRST_LEVEL), REPAIR)
         assert len(caplog.messages) == 1
-        await keep(harvest, [Walked(LAYER, top, Outcome.IGNORED, seen=said(top)) for top in FIRST_LEVEL])
+        await keep(harvest, [TileResult(LAYER, top, Outcome.IGNORED, seen=said(top)) for top in FIRST_LEVEL])
         assert await asked(harvest) == (set(), set())
 
 
@@ -237,13 +237,13 @@ def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_kn
                 assert layer.addresses.url_of(tile)
                 coming += [(name, below) for below in walk.below(tile) if (name, tile) in known]
             outcomes = {one: Outcome.IGNORED if one in known else Outcome.NOTHING for one in waiting}
-            await harvest.keep_results([TileResult(*one, outcome) for one, outcome in outcomes.items()])
+            await keep(harvest, [TileResult(*one, outcome) for one, outcome in outcomes.items()])
 
     async def run() -> None:
         async with opened(tmp_path, DAY, site=before) as first:
             image = image_of(body)
             added = [TileResult(*one, Outcome.ADDED, image=image, body=body) for one in known]
-            await first.keep_results(added)
+            await keep(first, added)
             await first.finish()
         async with opened(tmp_path, LATER, site=after) as second:
             await ask(second, [(one.layer, tile) for one, _ in second.first() for _, tile in one.tiles()])

@@ -7,20 +7,21 @@ from hashlib import sha1
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from tileharvest.history.blocks import FoundBlock, KnownBlock, blocks_found
+from tileharvest.history.blocks import FoundBlock, KnownBlock
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.schema import metadata, revisions
-from tileharvest.tiles.block import Block, bit_of, blocks_of, place_of
+from tileharvest.tiles.block import Block, bit_of, blocks_of, mask_of, place_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
+from tileharvest.tiles.verdict import Verdict
 from tileharvest.tiles.versions import Image, Validator
 
 DAY = date(2021, 2, 13)
@@ -60,33 +61,40 @@ def image_of(body: bytes) -> Image:
     return Image(sha1(body).hexdigest(), "png", len(body))
 
 
-class Walked(TileResult, frozen=True):
-    """A result with what it means for the walk, by the names of `FoundBlock`."""
+class TileResult(Struct, frozen=True):
+    """What is found of one tile, by the names of `Verdict` and `FoundBlock`."""
 
+    layer: str
+    tile: Tile
+    outcome: Outcome
+    image: Image | None = None
+    body: bytes | None = None
+    validator: Validator | None = None
+    reason: str | None = None
     seen: Validator | None = None
     skips: bool = False
     doubts: bool = False
     is_kept: bool = True
 
 
-def walked_blocks(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:
-    several = tuple(results)
-    for block, there in blocks_found(several):
-        for one in several:
-            if isinstance(one, Walked) and place_of(one.layer, one.tile) == block.place:
-                bit = bit_of(one.tile)
-                there.seen |= {} if one.seen is None else {bit: one.seen}
-                there.skips |= one.skips << bit
-                there.doubts |= one.doubts << bit
-                there.is_kept &= one.is_kept
-        yield block, there
+def found_blocks(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:
+    several = list(results)
+    for place in dict.fromkeys(place_of(one.layer, one.tile) for one in several):
+        its = {bit_of(one.tile): one for one in several if place_of(one.layer, one.tile) == place}
+        there = FoundBlock(is_kept=all(one.is_kept for one in its.values()))
+        for bit, one in its.items():
+            there.add(bit, Verdict(one.outcome, one.image, one.validator, one.reason))
+            there.seen |= {} if one.seen is None else {bit: one.seen}
+            there.skips |= one.skips << bit
+            there.doubts |= one.doubts << bit
+        yield Block(*place, mask_of(its)), there
 
 
-def found(outcome: Outcome | str, tile: Tile = A, body: bytes = b"first", etag: str = '"1"') -> Walked:
+def found(outcome: Outcome | str, tile: Tile = A, body: bytes = b"first", etag: str = '"1"') -> TileResult:
     """A result as a spider would give it; body and ETag are used only where the outcome has them."""
     outcome = Outcome(outcome)
     has_image = outcome in WITH_IMAGE
-    return Walked(
+    return TileResult(
         LAYER,
         tile,
         outcome,
@@ -123,7 +131,7 @@ def record(harvest: HarvestRecord, results: Iterable[TileResult], cost: Cost = N
     """Records the results, of which no tile has two, block by block in one transaction."""
 
     def write(connection: Connection) -> None:
-        for number, (block, found) in enumerate(walked_blocks(results)):
+        for number, (block, found) in enumerate(found_blocks(results)):
             harvest.record_block(connection, block, found, NO_COST if number else cost)
 
     harvest.history.write(write)

@@ -9,7 +9,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.history.making import found, record
+from tests.history.making import TileResult, found, record
 from tileharvest.history.database import History
 from tileharvest.history.harvests import begin
 from tileharvest.history.outlines import map_outline
@@ -17,7 +17,6 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
 
 Opening = Callable[[str], AbstractContextManager["History"]]
 """Opens a new history in a database of the kind that is named, for as long as a block lasts."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from tests.history.making import DAY, LATER, A, B, D, began, empty, ended, found, image_of, record
+from tests.history.making import DAY, LATER, A, B, D, TileResult, began, empty, ended, found, image_of, record
 from tileharvest.errors import HistoryError
 from tileharvest.history.database import History
 from tileharvest.history.harvests import begin
@@ -36,7 +36,6 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
 
 LAYERS = ("day", "night")

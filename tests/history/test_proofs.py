@@ -17,6 +17,7 @@ from tests.history.making import (
     A,
     B,
     D,
+    TileResult,
     began,
     ended,
     found,
@@ -30,7 +31,6 @@ from tileharvest.history.harvests import HarvestRecord
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.history.trust import last_full, proofs
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex, StoredIndex
 from tileharvest.walk.proof import Proof

@@ -13,14 +13,13 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import select
 
-from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, began, found, record
+from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, TileResult, began, found, record
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import changes
 from tileharvest.history.summaries import failed_tiles, harvest_summaries
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image
 
 TILES = [A, B, D, Tile(0, -1, -17)]

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 from msgspec import structs
 
-from tests.history.making import LAYER, Walked, began, found, look_up, record
+from tests.history.making import LAYER, TileResult, began, found, look_up, record
 from tests.walk.test_proof import dated
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord
@@ -124,7 +124,7 @@ class Model:
     last_full: int = 0
     """No harvest of this world says how it walks: each that finishes counts as one that has asked for all."""
 
-    def record(self, result: Walked) -> None:
+    def record(self, result: TileResult) -> None:
         tile = result.tile
         if tile.zoom in KEPT or result.outcome is Outcome.FAILED:
             self.outcomes[tile] = result.outcome
@@ -258,7 +258,7 @@ class RandomWalks:
             self.model.end(is_complete=is_complete)
             self.harvest = self._begin()
 
-    def _result(self, tile: Tile) -> Walked:
+    def _result(self, tile: Tile) -> TileResult:
         random = self.random
         is_kept, is_there = tile.zoom in KEPT, tile in self.model.present
         if is_kept and not is_there:

@@ -14,9 +14,8 @@ from unittest.mock import Mock
 import pytest
 from sqlalchemy import Connection, func, select
 
-from tests.history.making import DAY, LATER, began, ended, found, record
+from tests.history.making import DAY, LATER, TileResult, began, ended, found, found_blocks, record
 from tests.servers.postgresql import PostgresqlServer
-from tileharvest.history.blocks import blocks_found
 from tileharvest.history.connection import PassingError
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import Batcher, History
@@ -24,7 +23,6 @@ from tileharvest.history.schema import changes
 from tileharvest.history.summaries import harvest_summaries, map_summaries
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
 
 WORKERS, MAPS, BATCH = 3, 8, 3
 # Of different strengths, so that it does not matter who comes first.
@@ -152,7 +150,7 @@ def test_who_ends_while_another_records_waits_and_counts_what_was_recorded(
     harvest = began(emptied_postgresql)
 
     def write(connection: Connection) -> None:
-        for block, found_there in blocks_found([found("add")]):
+        for block, found_there in found_blocks([found("add")]):
             harvest.record_block(connection, block, found_there, Cost(1, 2, 3))
 
     with held(emptied_postgresql, write, postgresql):

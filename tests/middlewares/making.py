@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from PIL import Image as Pillow
 
-from tests.history.making import Walked, image_of, put_empty_history, walked_blocks
+from tests.history.making import TileResult, found_blocks, image_of, put_empty_history
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.maps.description import MapDescription
@@ -23,7 +23,6 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Validator
 
 DAY, LATER = date(2024, 5, 1), date(2024, 5, 2)
@@ -57,9 +56,9 @@ def drawn(name: str) -> bytes:
     return buffer.getvalue()
 
 
-def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> Walked:
+def added(tile: Tile, body: bytes | None = None, etag: str = ETAG) -> TileResult:
     body = drawn(str(tile)) if body is None else body
-    return Walked(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
+    return TileResult(LAYER, tile, Outcome.ADDED, image=image_of(body), body=body, validator=Validator(etag))
 
 
 def unopened(folder: Path, day: date = LATER, *, again: bool = False, **keys: Any) -> Harvest:
@@ -87,7 +86,7 @@ async def opened(
 
 async def keep(harvest: Harvest, results: Sequence[TileResult]) -> None:
     """Keeps the results with what they mean for the walk."""
-    for block, there in walked_blocks(results):
+    for block, there in found_blocks(results):
         images = set(there.images.values())
         await harvest.keep(block, there, {one.image: one.body for one in results if one.image in images})
 

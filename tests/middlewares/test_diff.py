@@ -11,7 +11,7 @@ from scrapy.exceptions import DownloadTimeoutError, IgnoreRequest
 from scrapy.http import Response
 from scrapy.settings import Settings
 
-from tests.history.making import image_of
+from tests.history.making import TileResult, image_of
 from tests.middlewares.making import (
     DAY,
     ETAG,
@@ -21,6 +21,7 @@ from tests.middlewares.making import (
     SITE,
     added,
     drawn,
+    keep,
     opened,
     remember,
     unopened,
@@ -31,7 +32,7 @@ from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, Blo
 from tileharvest.tiles.block import bit_of, blocks_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import LATE, TileResult
+from tileharvest.tiles.results import LATE
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 
@@ -179,7 +180,7 @@ def decided(folder: Path, request: BlockRequest, *recorded: TileResult, **keys: 
 
     async def run() -> Response | None:
         async with opened(folder, LATER, **keys) as harvest:
-            await harvest.keep_results(recorded)
+            await keep(harvest, recorded)
             diff = middleware(harvest)
             found = await diff.process_request(request)
             assert not isinstance(found, Request)

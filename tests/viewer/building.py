@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from PIL import Image as Pillow
 
-from tests.history.making import put_empty_history, record
+from tests.history.making import TileResult, put_empty_history, record
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord, begin
@@ -21,7 +21,6 @@ from tileharvest.tiles.ground import Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.versions import Image, Validator
 
 FIRST: Final = date(2021, 2, 13)

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.history.making import record
+from tests.history.making import TileResult, record
 from tests.queue.driven import Driven
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import (
@@ -29,7 +29,6 @@ from tileharvest.maps.named_areas import NamedArea, add_area, remove_area
 from tileharvest.queue.sqlite.queue import SqliteQueue
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import TileResult
 from tileharvest.viewer.api import is_live
 from tileharvest.viewer.served_maps import kept_for
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
 from tileharvest.harvest.walks import MOST_TOPS, LayerWalk, Walks, guards_of, known_site_files, walk_over
-from tileharvest.history.blocks import FoundBlock, blocks_found
+from tileharvest.history.blocks import FoundBlock
 from tileharvest.history.costs import NO_COST, CostMeter, spent
 from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import begin
@@ -30,7 +30,7 @@ from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.registry import renderer_named
 from tileharvest.store.port import mend
-from tileharvest.tiles.block import Block, bit_of, bits_of, place_of
+from tileharvest.tiles.block import bits_of
 from tileharvest.tiles.images import size_of
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import judge_get, unless_blank
@@ -38,7 +38,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.ends import SAMPLE, Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -55,9 +55,10 @@ if TYPE_CHECKING:
     from tileharvest.politeness.rules import Rules
     from tileharvest.queue.segments import Segment
     from tileharvest.renderers.site import Site
+    from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Size
-    from tileharvest.tiles.results import Asked, TileResult
+    from tileharvest.tiles.results import Asked
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
     from tileharvest.walk.ends import TileCountGuard
@@ -338,12 +339,6 @@ class Harvest:
             record.history.reader.submit(partial(record.look_up_block, block=block))
         )
 
-    async def latest(self, places: Sequence[tuple[str, Tile]]) -> list[Version | None]:
-        """Returns the latest version of each of these tiles, each a layer and a tile. Looks up each
-        of their blocks."""
-        known = {place: await self.look_up(Block(*place)) for place in {place_of(*one) for one in places}}
-        return [known[place_of(*one)].versions.get(bit_of(one[1])) for one in places]
-
     async def mend(self, latest: Version, renewed: Validator | None, body: bytes, *, late: bool) -> None:
         """Puts the image of a tile that was fetched and has the bytes of its latest version into the store
         again, if it may be damaged there. `renewed` is the validator of the answer. Raises StoreError.
@@ -406,13 +401,6 @@ class Harvest:
                 )
                 del self._sizes[layer]
                 return
-
-    async def keep_results(self, results: Sequence[TileResult]) -> None:
-        """Keeps the results of single tiles, block by block. No tile has two of them."""
-        bodies = {one.image: one.body for one in results if one.image is not None and one.body is not None}
-        for block, found in blocks_found(results):
-            new = {image: bodies[image] for image in found.images.values() if image in bodies}
-            await self.keep(block, found, new)
 
     async def keep_failed(self, block: Block, reason: str) -> None:
         """Notes that the tiles of a block have failed."""

@@ -13,7 +13,6 @@ there.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
@@ -60,20 +59,20 @@ from tileharvest.history.schema import (
     write_versions,
 )
 from tileharvest.history.trust import remember, unpack
-from tileharvest.tiles.block import SIDE, WHOLE, Block, bit_of, bits_of, mask_of, place_of
+from tileharvest.tiles.block import SIDE, WHOLE, Block, bit_of, bits_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.versions import Image, Validator, Version
 from tileharvest.walk.walk import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from datetime import date
 
     from sqlalchemy import ColumnElement, Connection, Select, Table
 
     from tileharvest.history.schema import Row
-    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.verdict import Verdict
 
 
 class KnownBlock(msgspec.Struct, frozen=True):
@@ -123,6 +122,16 @@ class FoundBlock(msgspec.Struct):
     """The tiles whose remembered validator is of another state, and whose new one came too late."""
     is_kept: bool = True
     """Whether the map keeps the zoom. If not, only failures and what the walk remembers are recorded."""
+
+    def add(self, bit: int, verdict: Verdict) -> None:
+        """Adds what was found of a tile of which nothing was found before."""
+        self.outcomes[verdict.outcome] = self.outcomes.get(verdict.outcome, 0) | 1 << bit
+        if verdict.image is not None:
+            self.images[bit] = verdict.image
+        if verdict.validator is not None:
+            self.validators[bit] = verdict.validator
+        if verdict.reason is not None:
+            self.reasons[bit] = verdict.reason
 
 
 _STRENGTH: Final = {
@@ -413,23 +422,3 @@ def _join(masks: dict[str, Any], found: Mapping[Outcome, int]) -> dict[Outcome, 
         masks[MASKS[outcome]] |= mask
         won[outcome] = mask
     return won
-
-
-def blocks_found(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBlock]]:
-    """Yields the results of single tiles as blocks. No tile has two results."""
-    several: defaultdict[tuple[str, int, int, int], dict[int, TileResult]] = defaultdict(dict)
-    for one in results:
-        several[place_of(one.layer, one.tile)][bit_of(one.tile)] = one
-    for place, its in several.items():
-        outcomes: dict[Outcome, int] = {}
-        for bit, one in its.items():
-            outcomes[one.outcome] = outcomes.get(one.outcome, 0) | 1 << bit
-        yield (
-            Block(*place, mask_of(its)),
-            FoundBlock(
-                outcomes,
-                images={bit: one.image for bit, one in its.items() if one.image is not None},
-                validators={bit: one.validator for bit, one in its.items() if one.validator is not None},
-                reasons={bit: one.reason for bit, one in its.items() if one.reason is not None},
-            ),
-        )

@@ -8,8 +8,6 @@ from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
-import msgspec
-
 from tileharvest.errors import MovedError, SiteError
 from tileharvest.export.target import Watch
 from tileharvest.harvest.walks import kept_in_words
@@ -28,7 +26,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from zoneinfo import ZoneInfo
 
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from tileharvest.importers.snapshot import Place, Snapshot
     from tileharvest.maps.description import MapDescription
     from tileharvest.store.port import TileStore
-    from tileharvest.tiles.results import TileResult
+    from tileharvest.tiles.verdict import Verdict
 
 _AT_ONCE: Final = 256
 """The number of tiles that are judged together. Their bytes are in memory at the same time: 10 MB if each has
@@ -140,9 +138,9 @@ class ImportedMap:
         self._site, self._day = site, day
         return record
 
-    def _results(self, site: SnapshotSite, changed: Iterable[str] | None, day: date) -> list[TileResult]:
-        """Returns the results of the tiles that have changed or cannot be read. Their images are in
-        the store, and the results have no bytes."""
+    def _results(self, site: SnapshotSite, changed: Iterable[str] | None, day: date) -> dict[Place, Verdict]:
+        """Returns the verdicts on the tiles that have changed or cannot be read. Their images are in the
+        store."""
         paths = site.snapshot.paths if changed is None else changed
         places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
         if changed is None:
@@ -155,17 +153,15 @@ class ImportedMap:
                 f"{missing} of the {known} tiles known of map '{self._description.name}' are missing in"
                 f" {site.snapshot.name}: the map has moved rather than vanished"
             )
-        results: list[TileResult] = []
+        results: dict[Place, Verdict] = {}
         left = iter(places)
         while part := list(islice(left, _AT_ONCE)):
-            found = site.results(part, [self._latest.get(place) for place in part], day)
-            found = [one for one in found if one.outcome not in _SILENT]
-            bodies = {one.image: one.body for one in found if one.image is not None and one.body is not None}
+            found, bodies = site.judged({place: self._latest.get(place) for place in part}, day)
             self._stored_bytes += sum(image.size for image in self._store.put(bodies))
-            results += [msgspec.structs.replace(one, body=None) for one in found]
-        for result in results:
-            if result.outcome.makes_version:
-                self._latest[result.layer, result.tile] = _version(result, day)
+            results |= {place: one for place, one in found.items() if one.outcome not in _SILENT}
+        for place, one in results.items():
+            if one.outcome.makes_version:
+                self._latest[place] = Version(day, one.image, one.validator or Validator())
         if not results and not present.total():
             raise site.no_tiles()
         return results
@@ -178,13 +174,11 @@ class ImportedMap:
         version = self._latest.get(place)
         return version is not None and not version.gone
 
-    def _all(self, site: SnapshotSite, results: Sequence[TileResult]) -> list[ImportedTile]:
+    def _all(self, site: SnapshotSite, results: Mapping[Place, Verdict]) -> list[ImportedTile]:
         """Returns all tiles of the day. A tile that is not among them was not there."""
-        failed = [one for one in _imported(results) if one.missing is not None]
-        names = {(one.layer, one.tile) for one in failed}
-        known = (place for place in self._known(site) if place not in names)
-        there = ((place, self._latest[place]) for place in known)
-        return failed + [ImportedTile(*place, one.image, one.validator) for place, one in there]
+        failed = {place: one for place, one in results.items() if one.reason is not None}
+        there = ((place, self._latest[place]) for place in self._known(site) if place not in failed)
+        return _imported(failed) + [ImportedTile(*place, one.image, one.validator) for place, one in there]
 
     def _present(self) -> Counter[str]:
         """Returns the number of existing tiles of each layer, by their latest versions."""
@@ -195,18 +189,11 @@ def _named(tiles: Iterable[ImportedTile]) -> Counter[str]:
     return Counter(one.layer for one in tiles if one.image is not None)
 
 
-def _imported(results: Sequence[TileResult]) -> list[ImportedTile]:
+def _imported(results: Mapping[Place, Verdict]) -> list[ImportedTile]:
     return [
-        ImportedTile(one.layer, one.tile, one.image, one.validator or Validator(), missing=one.reason)
-        for one in results
+        ImportedTile(*place, one.image, one.validator or Validator(), missing=one.reason)
+        for place, one in results.items()
     ]
-
-
-def _version(result: TileResult, day: date) -> Version:
-    if result.image is None:
-        return Version(day, None)
-    assert result.validator is not None
-    return Version(day, result.image, result.validator)
 
 
 async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:

@@ -7,9 +7,11 @@ import shutil
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from tileharvest.history.blocks import FoundBlock
 from tileharvest.importers.repository import CommitSnapshot, Repository, inside, no_map, packed_bytes
 from tileharvest.importers.snapshot import SnapshotSite, is_configuration
 from tileharvest.renderers.site import UnrecognisedError
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import GitEntry
     from tileharvest.politeness.probe import Probe
     from tileharvest.renderers.site import Site
+    from tileharvest.tiles.block import Block
+    from tileharvest.tiles.versions import Version
 
 _MOST_KEPT: Final = 256_000_000
 """The bytes of fetched files beyond which all are thrown away. Otherwise each tile would be kept a second
@@ -90,8 +94,7 @@ class PublishedTree:
         if not listed and not await self._harvest.unasked():
             raise await asyncio.to_thread(self._no_map, self._found.no_tiles())
         for places in _parts(listed, _AT_ONCE):
-            latest = await self._harvest.latest(places)
-            unread = self._found.unread(places, latest)
+            unread = self._found.unread(await self._latest(places))
             changed += unread
             await self._keep(sorted(set(places).difference(unread)))
         for pack in self._packs(changed):
@@ -142,15 +145,31 @@ class PublishedTree:
             yield pack
             most = min(_GROWTH * most, _LARGEST_PACK)
 
+    async def _latest(self, places: Sequence[Place]) -> dict[Place, Version | None]:
+        """Returns the latest version of each of these tiles."""
+        known = [(block, await self._harvest.look_up(block)) for block in _blocks(places)]
+        return {
+            (block.layer, tile): one.versions.get(bit) for block, one in known for bit, tile in block.tiles()
+        }
+
     async def _keep(self, places: Sequence[Place]) -> None:
         """Keeps a result for each of these tiles, whose changed files were fetched."""
-        harvest = self._harvest
-        latest = await harvest.latest(places)
-        results = await asyncio.to_thread(self._found.results, places, latest, harvest.day)
-        for result, version in zip(results, latest, strict=True):
-            if result.outcome is Outcome.IGNORED and version is not None and version.image is not None:
+        harvest, latest = self._harvest, await self._latest(places)
+        verdicts, bodies = await asyncio.to_thread(self._found.judged, latest, harvest.day)
+        for place, verdict in verdicts.items():
+            version = latest[place]
+            if verdict.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.cost_meter.spared_bytes += version.image.size
-        await harvest.keep_results(results)
+        for block in _blocks(places):
+            found = FoundBlock()
+            for bit, tile in block.tiles():
+                found.add(bit, verdicts[block.layer, tile])
+            await harvest.keep(block, found, {image: bodies[image] for image in found.images.values()})
+
+
+def _blocks(places: Sequence[Place]) -> list[Block]:
+    layers = dict.fromkeys(name for name, _ in places)
+    return [one for name in layers for one in blocks_of(name, (tile for of, tile in places if of == name))]
 
 
 def _parts(places: Iterable[Place], most: int) -> Iterator[list[Place]]:

@@ -18,7 +18,6 @@ from tileharvest.renderers.registry import RENDERERS, probe, renderer_named
 from tileharvest.renderers.site import Fetched, UnrecognisedError, path_of
 from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.images import size_of
-from tileharvest.tiles.results import TileResult
 from tileharvest.tiles.verdict import Answer, judge_get, judge_head, unless_blank
 from tileharvest.tiles.versions import Validator
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Verdict
-    from tileharvest.tiles.versions import Version
+    from tileharvest.tiles.versions import Image, Version
 
 _LFS_POINTER: Final = b"version https://git-lfs"
 """The first bytes of a pointer of Git LFS: a file that stands for another one, which git itself does not
@@ -241,31 +240,30 @@ class SnapshotSite:
             f"{self.snapshot.name} has none of the tiles that map '{self.description.name}' keeps{example}"
         )
 
-    def unread(self, places: Sequence[Place], latest: Sequence[Version | None]) -> list[Place]:
-        """Returns those of the tiles whose files `results` has to read, given their latest versions."""
-        both = zip(places, latest, strict=True)
-        return [place for place, version in both if self._at_first_sight(place, version) is None]
+    def unread(self, latest: Mapping[Place, Version | None]) -> list[Place]:
+        """Returns those of the tiles whose files `judged` has to read, given their latest versions."""
+        return [place for place, version in latest.items() if self._at_first_sight(place, version) is None]
 
-    def results(
-        self, places: Sequence[Place], latest: Sequence[Version | None], day: date
-    ) -> list[TileResult]:
-        """Returns the result of each tile, given its latest version. New images come with their bytes.
+    def judged(
+        self, latest: Mapping[Place, Version | None], day: date
+    ) -> tuple[dict[Place, Verdict], dict[Image, bytes]]:
+        """Returns the verdict on each tile, given its latest version, and the bytes of new images.
 
         Only files that may have changed are read, all together. Raises SiteError, also for a pointer of Git
         LFS in place of an image.
         """
-        bodies = self.snapshot.read([self.path(place) or "" for place in self.unread(places, latest)])
-        results = []
-        for place, version in zip(places, latest, strict=True):
-            verdict, body = self._at_first_sight(place, version), None
+        unread = self.unread(latest)
+        bodies = self.snapshot.read([self.path(place) or "" for place in unread])
+        verdicts, images = {}, {}
+        for place, version in latest.items():
+            verdict = self._at_first_sight(place, version)
             if verdict is None:
                 body = next(bodies)
                 verdict = self._judged(place, version, body, day)
-            kept = body if verdict.image is not None else None
-            results.append(
-                TileResult(*place, verdict.outcome, verdict.image, kept, verdict.validator, verdict.reason)
-            )
-        return results
+                if verdict.image is not None:
+                    images[verdict.image] = body
+            verdicts[place] = verdict
+        return verdicts, images
 
     def _at_first_sight(self, place: Place, latest: Version | None) -> Verdict | None:
         """Returns the verdict on a tile, or None if its file must be read for that."""

@@ -22,6 +22,7 @@ from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.results import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
     Answer,
+    Verdict,
     conditional_headers,
     judge_existence,
     judge_head,
@@ -173,7 +174,8 @@ class DiffMiddleware:
             result.again |= 1 << bit
             result.pause = max(result.pause, pause_before(attempt + 1, self._pause, seconds))
         else:
-            _note_failure(result.found, bit, with_attempts(reason, attempt))
+            reason = with_attempts(reason, attempt)
+            result.found.add(bit, Verdict(Outcome.FAILED, reason=reason))
 
     def _judge_tile(
         self,
@@ -198,17 +200,9 @@ class DiffMiddleware:
             verdict = judge_head(answer, latest)
         if verdict is None:
             result.gets |= 1 << bit
-        elif verdict.outcome is Outcome.FAILED:
-            _note_failure(found, bit, with_attempts(verdict.reason or "", request.attempt))
-        else:
-            found.outcomes[verdict.outcome] = found.outcomes.get(verdict.outcome, 0) | 1 << bit
-            if verdict.image is not None:
-                found.images[bit] = verdict.image
-                result.bodies[verdict.image] = answer.body
-            if verdict.validator is not None:
-                found.validators[bit] = verdict.validator
-
-
-def _note_failure(found: FoundBlock, bit: int, reason: str) -> None:
-    found.outcomes[Outcome.FAILED] = found.outcomes.get(Outcome.FAILED, 0) | 1 << bit
-    found.reasons[bit] = reason
+            return
+        if verdict.reason is not None:
+            verdict = replace(verdict, reason=with_attempts(verdict.reason, request.attempt))
+        found.add(bit, verdict)
+        if verdict.image is not None:
+            result.bodies[verdict.image] = answer.body

@@ -1,14 +1,10 @@
-"""How a tile is asked for, and what a harvest found of it."""
+"""How a tile is asked for."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import msgspec
-
-from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.versions import Image, Validator
 
 TILE_MARK: Final = "#tile="
 """Follows the address of a map's page in the address of a tile that a person has pushed by its name:
@@ -39,20 +35,3 @@ ON_WALK: Final = Asked()
 """For a tile that is asked for the first time in a harvest, on the way down."""
 LATE: Final = Asked(late=True)
 IN_FULL: Final = Asked(in_full=True)
-
-
-class TileResult(msgspec.Struct, frozen=True):
-    """The outcome of one tile with all that recording it needs. Recording the same result twice changes
-    nothing."""
-
-    layer: str
-    tile: Tile
-    outcome: Outcome
-    image: Image | None = None
-    """The image of the new version; given exactly for `add`, `upd` and `rep`."""
-    body: bytes | None = None
-    """The image's bytes, until they are stored."""
-    validator: Validator | None = None
-    """The validator of the answer to GET; given with an image and for `nMod`."""
-    reason: str | None = None
-    """For a `fail` the reason, in a line for a person, such as `500 Internal Server Error (5 attempts)`."""

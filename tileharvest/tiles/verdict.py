@@ -64,12 +64,15 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """An outcome with what recording it needs. The fields mean the same as those of `TileResult`."""
+    """The outcome of a tile with what recording it needs."""
 
     outcome: Outcome
     image: Image | None = None
+    """The image of the new version; given exactly for `add`, `upd` and `rep`."""
     validator: Validator | None = None
+    """The validator of the answer to GET; given with an image and for `nMod`."""
     reason: str | None = None
+    """For a `fail` the reason, in a line for a person."""
 
 
 class HeadSupport:

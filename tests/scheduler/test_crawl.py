@@ -103,7 +103,8 @@ def test_some_failures_drop_results(errors: list[Any], kept: bool) -> None:
 
 
 REST: Final = "the host, which has asked to be left alone"
-ANSWER: Final = Wait("http://map.example.net/0.png to answer", 2.0, 32.0)
+QUIET: Final = "the end of the quiet hours"
+ANSWER: Final = Wait("http://map.example.net/0.png to answer", 32.0)
 
 
 def waiting(reason: HoldReason | None = None, answer: Wait | None = None) -> CrawlContext:
@@ -121,10 +122,11 @@ def waiting(reason: HoldReason | None = None, answer: Wait | None = None) -> Cra
     [
         (REST, HoldReason.RESTING, "", ANSWER),
         ("another attempt", HoldReason.RESTING, "another attempt", ANSWER),
+        (QUIET, HoldReason.QUIET, "", ANSWER),
         (None, HoldReason.PAUSED, "", None),
         (None, None, "", None),
     ],
-    ids=["rest before answer", "noted before all", "paused, told elsewhere", "nothing"],
+    ids=["rest before answer", "noted before all", "quiet hours", "paused, told elsewhere", "nothing"],
 )
 def test_what_is_known_best_is_told_after_five_seconds(
     told: str | None, reason: HoldReason | None, noting: str, answer: Wait | None

@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -273,7 +274,7 @@ async def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_giv
     async with asking(DOWNLOAD_TIMEOUT=180) as crawl:
         (oldest,) = crawl.handler._crawl.oldest_requests
         assert oldest() is None
-        silent = asyncio.ensure_future(crawl.ask("/silent"))
+        began, silent = time.time(), asyncio.ensure_future(crawl.ask("/silent"))
         # Nobody but the site knows when it was asked.
         while not crawl.site.heads:  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -282,13 +283,11 @@ async def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_giv
         assert wait is not None
         assert wait.what == f"{crawl.site.url}/silent to answer"
         # The time for its connection comes first.
-        assert 30 <= wait.until - wait.since < 60
-        await crawl.ask("/moved")
-        assert oldest() == wait
+        assert began + 29 <= wait.until <= time.time() + 31
         silent.cancel()
         slow = asyncio.ensure_future(crawl.ask("/endless", "GET"))
         # Nor does anybody tell when its first bytes have come.
-        while (wait := oldest()) is None or wait.until != wait.since + 180:  # noqa: ASYNC110
+        while (wait := oldest()) is None or wait.until < began + 179:  # noqa: ASYNC110
             await asyncio.sleep(0)
         slow.cancel()
 

@@ -127,13 +127,11 @@ class RunningHarvest:
         wait = crawl.wait()
         reason = None if held is None else held.reason
         state = State.of(reason, has_begun=self.harvest.is_open, waits=wait is not None)
-        if state is State.QUIET:
-            # The rules change when maps.toml does.
-            until = crawl.rules and crawl.rules.quiet_until(now)
-            return state, f"until {until:%Y-%m-%d %H:%M %Z}" if until else ""
+        if state is State.QUIET and held is not None and held.until is not None:
+            return state, f"until {datetime.fromtimestamp(held.until, now.tzinfo):%Y-%m-%d %H:%M %Z}"
         if wait is None or state in (State.PAUSED, State.ENDING):
             return state, ""
-        return state, wait.in_words(asyncio.get_running_loop().time(), now)
+        return state, wait.in_words(now)
 
     async def _look(self) -> None:
         """Asks the history, which reads all blocks of the map. Raises TileHarvestError."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
 WORTH_A_WORD: Final = 5.0
 """Seconds after which a person wonders why nothing happens."""
@@ -40,20 +39,19 @@ class Hold(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Something for which a crawl waits. Times are seconds on the clock of the event loop."""
+    """Something for which a crawl waits."""
 
     what: str
     """The words behind `waiting for`, such as `http://map.example.net/robots.txt to answer`."""
-    since: float
     until: float | None = None
-    """When the wait ends at the latest. None if nobody knows."""
+    """When the wait ends at the latest, in seconds since 1970. None if nobody knows."""
 
-    def in_words(self, now: float, moment: datetime) -> str:
+    def in_words(self, moment: datetime) -> str:
         """Returns the line for a person, such as `waiting for a site to answer, until 17:20:31 UTC`, with the
         day unless that is today. `moment` is the present time in the zone of the reader."""
         if self.until is None:
             return f"waiting for {self.what}; no end is known"
-        end = moment + timedelta(seconds=max(0.0, self.until - now))
+        end = max(moment, datetime.fromtimestamp(self.until, moment.tzinfo))
         day = "" if end.date() == moment.date() else f"{end:%Y-%m-%d} "
         return f"waiting for {self.what}, until {day}{end:%H:%M:%S %Z}"
 
@@ -61,8 +59,7 @@ class Wait(NamedTuple):
 @contextmanager
 def noted(waits: list[Wait], what: str, seconds: float | None = None) -> Iterator[None]:
     """Adds a wait to these while the block runs. `seconds` is its length, if that is known."""
-    now = asyncio.get_running_loop().time()
-    wait = Wait(what, now, None if seconds is None else now + seconds)
+    wait = Wait(what, None if seconds is None else time.time() + seconds)
     waits.append(wait)
     try:
         yield

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from datetime import UTC, datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -117,26 +116,24 @@ class CrawlContext:
 
     def wait(self) -> Wait | None:
         """Returns what has held the crawl up for some seconds, or None if it makes progress. Call this every
-        second. A pause by a person and quiet hours do not count, because they are shown elsewhere."""
+        second. A pause by a person does not count, because it is said elsewhere."""
         now, throttle, cost_meter = asyncio.get_running_loop().time(), self.throttle, self.cost_meter
         results = 0 if self.harvest is None else sum(self.harvest.tally.values())
         got = cost_meter.requests, cost_meter.received_bytes, results
         if self._got != got:
             self._got, self._still_since = got, now
         held = None if throttle is None else throttle.held
-        is_told = held is not None and held.reason in (HoldReason.PAUSED, HoldReason.QUIET)
-        if now - self._still_since < WORTH_A_WORD or self.is_ending or is_told:
+        is_paused = held is not None and held.reason is HoldReason.PAUSED
+        if now - self._still_since < WORTH_A_WORD or self.is_ending or is_paused:
             return None
         # The most certain wait first.
-        known = self.waits[::-1]
+        if self.waits:
+            return self.waits[-1]
         if throttle is not None and held is not None and held.until is not None:
-            until = now + held.until - time.time()
-            what = f"{throttle.host}, which has asked to be left alone"
-            known.append(Wait(what, self._still_since, until))
-        under_way = [wait for oldest in self.oldest_requests if (wait := oldest()) is not None]
-        known += sorted(under_way, key=lambda wait: wait.since)[:1]
-        lasting = (one for one in known if now - one.since >= WORTH_A_WORD)
-        return next(lasting, None)
+            resting = f"{throttle.host}, which has asked to be left alone"
+            is_quiet = held.reason is HoldReason.QUIET
+            return Wait("the end of the quiet hours" if is_quiet else resting, held.until)
+        return next((wait for oldest in self.oldest_requests if (wait := oldest()) is not None), None)
 
     def say_wait(self) -> None:
         """Logs what holds the crawl up, once for each wait."""
@@ -145,7 +142,7 @@ class CrawlContext:
             return
         self._told = wait.what
         zone = UTC if self.harvest is None else self.harvest.description.zone_info
-        _logger.info("%s", wait.in_words(asyncio.get_running_loop().time(), datetime.now(zone)))
+        _logger.info("%s", wait.in_words(datetime.now(zone)))
 
     def end(self, why: TileHarvestError | str) -> None:
         """Ends the crawl for a failure, or for a reason in Scrapy's words. Requests on the way are finished

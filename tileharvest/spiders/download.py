@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from bisect import insort
 from collections import defaultdict, deque
 from datetime import UTC, datetime
@@ -483,7 +484,8 @@ class TileDownloadHandler:
         transfer = min(under_way, key=attrgetter("since"))
         has_begun = transfer.curl.getinfo(pycurl.HEADER_SIZE)
         patience = self._timeout if has_begun or not self._least else min(self._silence, self._timeout)
-        return Wait(f"{transfer.url} to answer", transfer.since, transfer.since + patience)
+        ends = time.time() + transfer.since + patience - self._loop.time()
+        return Wait(f"{transfer.url} to answer", ends)
 
 
 class _BlockDownload:

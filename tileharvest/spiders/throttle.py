@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tileharvest.errors import BudgetError, program
+from tileharvest.errors import BudgetError
 from tileharvest.maps.budgets import OF_DAY
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
-from tileharvest.politeness.waits import HoldReason
 from tileharvest.queue.controls import Controls
 from tileharvest.queue.settings import lease_seconds, shared_throttle
 from tileharvest.scheduler.crawl import as_error, cancel
@@ -21,8 +18,6 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.politeness.rules import Rules
     from tileharvest.scheduler.crawl import CrawlContext
-
-_logger = logging.getLogger(__name__)
 
 
 class CrawlThrottle:
@@ -38,7 +33,7 @@ class CrawlThrottle:
     ) -> None:
         """`is_kept` is False for a crawl that leaves nothing behind."""
         settings = crawl.crawler.settings
-        self._crawl, self._name, self._zone = crawl, description.name, description.zone_info
+        self._crawl, self._name = crawl, description.name
         self._shared = shared_throttle(settings, is_kept=is_kept)
         self.map = crawl.throttle = MapThrottle(
             self._shared,
@@ -46,9 +41,8 @@ class CrawlThrottle:
             rules,
             crawl.cost_meter,
             lasts=lease_seconds(settings),
-            zone=self._zone,
+            zone=description.zone_info,
         )
-        self._said: HoldReason | None = None
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self, budget: Budget) -> None:
@@ -98,19 +92,8 @@ class CrawlThrottle:
             rate=controls.rate,
             is_busy=scheduler is None or scheduler.is_busy,
         )
-        held = self.map.held
-        reason = None if held is None else held.reason
-        if reason is HoldReason.SPENT:
+        if self.map.lacking is not None:
             self._crawl.end(self._exceeded())
-        elif reason is HoldReason.QUIET and self._said is not reason and held is not None and held.until:
-            _logger.warning(
-                "map '%s' has quiet hours: nothing is asked until %s; `%s stop %s` ends the harvest",
-                self._name,
-                f"{datetime.fromtimestamp(held.until, self._zone):%Y-%m-%d %H:%M %Z}",
-                program(),
-                self._name,
-            )
-        self._said = reason
 
     def _exceeded(self) -> BudgetError:
         """Returns the error for the part of the budget that is spent."""

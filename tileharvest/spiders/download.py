@@ -110,9 +110,7 @@ class TileDownloadHandler:
         self._transfers: WeakSet[Transfer] = WeakSet()
         """Those under way, and those whose handles are kept."""
         self._open: list[_BlockDownload] = []
-        """The blocks that have not ended."""
-        self._blocks: list[_BlockDownload] = []
-        """The blocks of which tiles have not started, the most urgent first."""
+        """The blocks that have not ended, the most urgent first."""
         self._start: asyncio.Handle | None = None
         """Starts tiles when all answers that have come together are noted."""
         self._starting: asyncio.Task[None] | None = None
@@ -165,22 +163,19 @@ class TileDownloadHandler:
         if self._adapts:
             # The delay that Scrapy's AutoThrottle has found to suit the host.
             self._throttle.adapt(self._crawler.engine.downloader.slots[request.meta["download_slot"]].delay)
-        self._open.append(block)
+        insort(self._open, block, key=attrgetter("urgency"))
         robots = self._crawl.robots
         if robots.rules:
             for bit, url in block.urls.items():
                 if not robots.allows(url):
                     block.answers[bit] = IgnoreRequest(FORBIDDEN)
                     block.waiting.remove(bit)
-        if block.waiting:
-            insort(self._blocks, block, key=_urgency)
-            self._start_soon()
-        else:
-            block.end_if_complete()
+        self._start_soon()
+        block.end_if_complete()
         try:
             await block.done
         finally:
-            self._cut(block)
+            block.cut()
             self._open.remove(block)
             if block.timer is not None:
                 # Otherwise it would keep all bodies in memory until then.
@@ -201,8 +196,8 @@ class TileDownloadHandler:
                 throttle.left(one.host, one.places - one.under_way)
                 one.places = one.under_way
         if self._crawl.is_ending or throttle.held is not None:
-            for held in tuple(self._blocks):
-                self._cut(held)
+            for one in self._open:
+                one.cut()
         while self._starting is None and (block := self._next_block()) is not None:
             taken = throttle.take(block.host, len(block.waiting))
             if taken is None:
@@ -231,7 +226,7 @@ class TileDownloadHandler:
 
     def _next_block(self, host: str | None = None) -> _BlockDownload | None:
         """Returns the most urgent block, of any host or of this one, of which tiles have not started."""
-        return next((block for block in self._blocks if host in (None, block.host)), None)
+        return next((one for one in self._open if one.waiting and host in (None, one.host)), None)
 
     @cached_property
     def _throttle(self) -> MapThrottle:
@@ -250,7 +245,7 @@ class TileDownloadHandler:
     def _start_some(self, block: _BlockDownload, number: int) -> None:
         """Starts the next tiles of a block, which have places and are counted."""
         if block.timer is None:
-            block.timer = self._loop.call_later(LONGEST, self._cut, block)
+            block.timer = self._loop.call_later(LONGEST, block.cut)
         block.under_way += number
         block.places += number
         block.requests += number
@@ -270,8 +265,6 @@ class TileDownloadHandler:
             answered = partial(self._replied, block, bit)
             transfers.append(self._transfer(method, block.urls[bit], terms, answered))
         self._connections.begin(*transfers)
-        if not block.waiting:
-            self._blocks.remove(block)
 
     def _replied(self, block: _BlockDownload, bit: int, transfer: Transfer, reply: Reply | Exception) -> None:
         """Keeps what came for a tile, and ends its block if that was the last one."""
@@ -300,7 +293,7 @@ class TileDownloadHandler:
                 return
             self._understand(block, bit, answer)
         if block.size >= MOST_BYTES:
-            self._cut(block)
+            block.cut()
         if not block.under_way:
             block.end_if_complete()
 
@@ -330,7 +323,7 @@ class TileDownloadHandler:
         if found is not None:
             self._understand(block, bit, found)
         if block.size >= MOST_BYTES:
-            self._cut(block)
+            block.cut()
         block.end_if_complete()
         self._start_soon()
 
@@ -373,13 +366,6 @@ class TileDownloadHandler:
         task = asyncio.ensure_future(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
-
-    def _cut(self, block: _BlockDownload) -> None:
-        """Lets no further tile of a block start. The block ends when those on the way are answered."""
-        if block in self._blocks:
-            self._blocks.remove(block)
-        block.waiting.clear()
-        block.end_if_complete()
 
     # Single requests
 
@@ -500,7 +486,7 @@ class _BlockDownload:
         done: asyncio.Future[None],
     ) -> None:
         self.request, self.heads, self.terms, self.done = request, heads, terms, done
-        self.host, self.attempt = layer.host, request.attempt
+        self.host, self.attempt, self.urgency = layer.host, request.attempt, -request.priority
         self.urls = layer.addresses.urls_of(request.block)
         """The addresses of the tiles, by bit."""
         self.url = next(iter(self.urls.values()))
@@ -523,6 +509,11 @@ class _BlockDownload:
         """The bytes of all bodies."""
         self.gets = WHOLE if request.method == "GET" else request.gets
 
+    def cut(self) -> None:
+        """Lets no further tile start. The block ends when those on the way are answered."""
+        self.waiting.clear()
+        self.end_if_complete()
+
     def end_if_complete(self) -> None:
         if not (self.waiting or self.under_way or self.following or self.done.done()):
             self.done.set_result(None)
@@ -536,7 +527,3 @@ class _BlockDownload:
             body = b"".join(one.body for one in answers.values() if isinstance(one, Answer))
         gets &= mask_of(answers)
         return BlockResponse(request.url, request=request, body=body, answers=answers, gets=gets)
-
-
-def _urgency(block: _BlockDownload) -> int:
-    return -block.request.priority

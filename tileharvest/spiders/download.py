@@ -111,10 +111,10 @@ class TileDownloadHandler:
         """Those under way, and those whose handles are kept."""
         self._open: list[_BlockDownload] = []
         """The blocks that have not ended, the most urgent first."""
-        self._start: asyncio.Handle | None = None
-        """Starts tiles when all answers that have come together are noted."""
         self._starting: asyncio.Task[None] | None = None
-        """Starts the tiles that have to wait for a place, or for their turn."""
+        """Starts the tiles. None before the first block."""
+        self._has_changed = asyncio.Event()
+        """Set when tiles may start: a block or an answer has come."""
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
@@ -142,8 +142,6 @@ class TileDownloadHandler:
         return kind(url, status=reply.status, headers=headers, body=reply.body)
 
     async def close(self) -> None:
-        if self._start is not None:
-            self._start.cancel()
         await self._outages.close()
         for task in (self._starting, *self._beside):
             if task is not None:
@@ -170,7 +168,8 @@ class TileDownloadHandler:
                 if not robots.allows(url):
                     block.answers[bit] = IgnoreRequest(FORBIDDEN)
                     block.waiting.remove(bit)
-        self._start_soon()
+        self._starting = self._starting or asyncio.ensure_future(self._start_tiles())
+        self._has_changed.set()
         block.end_if_complete()
         try:
             await block.done
@@ -184,45 +183,37 @@ class TileDownloadHandler:
             request.meta["download_latency"] = block.seconds / block.requests
         return block.response()
 
-    def _start_soon(self) -> None:
-        self._start = self._start or self._loop.call_soon(self._start_tiles)
-
-    def _start_tiles(self) -> None:
-        """Starts the tiles that may start now. What has to wait is left to a task."""
-        self._start = None
+    async def _start_tiles(self) -> None:
+        """Starts tiles as the throttle lets them, until the handler is closed. While it holds, blocks are cut
+        short."""
         throttle = self._throttle
-        for one in self._open:
-            if one.places > one.under_way:
-                throttle.left(one.host, one.places - one.under_way)
-                one.places = one.under_way
-        if self._crawl.is_ending or throttle.held is not None:
-            for one in self._open:
-                one.cut()
-        while self._starting is None and (block := self._next_block()) is not None:
-            taken = throttle.take(block.host, len(block.waiting))
-            if taken is None:
-                self._starting = asyncio.ensure_future(self._start_in_turn())
-                self._starting.add_done_callback(self._has_started)
-            if not taken:
-                return
-            self._start_some(block, taken)
+        try:
+            while await self._has_changed.wait():
+                self._has_changed.clear()
+                while (block := self._next_block()) is not None:
+                    if self._crawl.is_ending or throttle.held is not None:
+                        for one in self._open:
+                            one.cut()
+                    elif (taken := throttle.take(block.host, len(block.waiting))) is None:
+                        await self._start_in_turn(block.host)
+                    elif taken:
+                        self._start_some(block, taken)
+                    else:
+                        break
+        except Exception as error:  # noqa: BLE001 - or nothing would be asked for ever
+            self._crawl.end(as_error(error))
 
-    async def _start_in_turn(self) -> None:
-        """Starts tiles one by one while there are blocks, each in its turn."""
-        throttle = self._throttle
-        while not self._crawl.is_ending and (first := self._next_block()) is not None:
-            host = first.host
-            if not await throttle.turn(host):
-                return
-            # The most urgent block of that host may be another one by now.
-            block = self._next_block(host)
-            if block is None:
-                throttle.left(host)
-            else:
-                self._crawl.cost_meter.requests += 1
-                self._start_some(block, 1)
-            if not throttle.is_paced(host):
-                return
+    async def _start_in_turn(self, host: str) -> None:
+        """Starts a tile of a host when its turn has come, unless anything holds requests back before."""
+        if not await self._throttle.turn(host):
+            return
+        # The most urgent block of that host may be another one by now.
+        block = self._next_block(host)
+        if block is None:
+            self._throttle.left(host)
+        else:
+            self._crawl.cost_meter.requests += 1
+            self._start_some(block, 1)
 
     def _next_block(self, host: str | None = None) -> _BlockDownload | None:
         """Returns the most urgent block, of any host or of this one, of which tiles have not started."""
@@ -234,20 +225,11 @@ class TileDownloadHandler:
         assert throttle is not None
         return throttle
 
-    def _has_started(self, task: asyncio.Task[None]) -> None:
-        self._starting = None
-        if task.cancelled():
-            return
-        if (error := task.exception()) is not None:
-            self._crawl.end(as_error(error))
-        self._start_soon()
-
     def _start_some(self, block: _BlockDownload, number: int) -> None:
         """Starts the next tiles of a block, which have places and are counted."""
         if block.timer is None:
             block.timer = self._loop.call_later(LONGEST, block.cut)
         block.under_way += number
-        block.places += number
         block.requests += number
         request, asked = block.request, block.request.method
         if block.heads.is_avoided:
@@ -270,7 +252,8 @@ class TileDownloadHandler:
         """Keeps what came for a tile, and ends its block if that was the last one."""
         block.seconds += self._loop.time() - transfer.since
         block.under_way -= 1
-        self._start = self._start or self._loop.call_soon(self._start_tiles)
+        self._throttle.left(block.host)
+        self._has_changed.set()
         if isinstance(reply, Reply) and reply.body:
             block.size += len(reply.body)
             self._throttle.count_bytes(len(reply.body))
@@ -325,7 +308,6 @@ class TileDownloadHandler:
         if block.size >= MOST_BYTES:
             block.cut()
         block.end_if_complete()
-        self._start_soon()
 
     def _understand(self, block: _BlockDownload, bit: int, answer: Answer | Exception) -> None:
         """Notes what an answer says of a tile, and what it says of its host."""
@@ -384,7 +366,7 @@ class TileDownloadHandler:
                 reply = await self._send_one(method, url, terms, body)
         finally:
             # Tiles may have waited for this place alone.
-            self._start_soon()
+            self._has_changed.set()
         if isinstance(reply, Reply):
             throttle.count_bytes(len(reply.body))
             self._rest_as_asked(host, reply.answer(by_head=method == "HEAD"))
@@ -501,8 +483,6 @@ class _BlockDownload:
         """By bit: the answers that say whether the tile is there. They are read all at once in the end."""
         self.answers: dict[int, Answer | Exception] = {}
         """By bit: all other answers."""
-        self.places = 0
-        """The places that the throttle has given to its tiles, and has not got back."""
         self.requests, self.seconds = 0, 0.0
         """The tiles that were asked, and how long their answers took together."""
         self.size = 0

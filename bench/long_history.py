@@ -76,21 +76,24 @@ def make(folder: Path, number: int, depth: int) -> None:
         tiles=[ImportedTile(LAYER, places[path], images[order]) for path, order in drawn.items()],
         files={f"{_URL}overviewerConfig.js": SiteFile(Validator(), config(depth).encode())},
     )
+
+    def change(connection: Connection) -> None:
+        a_day = max(1, (number - len(paths)) // (len(DAYS) - 1))
+        for harvest, day in enumerate(DAYS[1:], start=2):
+            rows = []
+            for path in _changed(a_day, depth, chance):
+                # Each version of a tile has another image than the one before.
+                drawn[path] = (drawn[path] + 1) % _IMAGES
+                tile, version = places[path], Version(day, images[drawn[path]])
+                rows.append(version_row((1, tile.zoom, tile.x, tile.y), version, harvest))
+            write_versions(connection, rows)
+        _follow(connection)
+
     with History.open(f"sqlite:///{folder / 'data' / 'history.sqlite'}") as history:
         record_day(history, first)
         for day in DAYS[1:]:
             record_day(history, replace(first, day=day, tiles=(), files=None))
-        with history.writing() as connection:
-            a_day = max(1, (number - len(paths)) // (len(DAYS) - 1))
-            for harvest, day in enumerate(DAYS[1:], start=2):
-                rows = []
-                for path in _changed(a_day, depth, chance):
-                    # Each version of a tile has another image than the one before.
-                    drawn[path] = (drawn[path] + 1) % _IMAGES
-                    tile, version = places[path], Version(day, images[drawn[path]])
-                    rows.append(version_row((1, tile.zoom, tile.x, tile.y), version, harvest))
-                write_versions(connection, rows)
-            _follow(connection)
+        history.write(change)
 
 
 def _follow(connection: Connection) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from tileharvest.history.blocks import FoundBlock, KnownBlock
+from tileharvest.history.blocks import FoundBlock
 from tileharvest.history.costs import NO_COST, Cost
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord, begin
@@ -137,18 +137,17 @@ def record(harvest: HarvestRecord, results: Iterable[TileResult], cost: Cost = N
     harvest.history.write(write)
 
 
-def look_up(harvest: HarvestRecord, block: Block) -> KnownBlock:
-    return harvest.history.read(lambda connection: harvest.look_up_block(connection, block))
-
-
 def empty(history: History) -> None:
     """Its ids begin anew. To make a new database on a server would take fifty times as long."""
-    with history.writing() as connection:
+
+    def write(connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
             connection.exec_driver_sql("; ".join(_EMPTYING + _RESTARTING))
         else:
             for statement in _EMPTYING:
                 connection.exec_driver_sql(statement)
+
+    history.write(write)
 
 
 def ended(harvest: HarvestRecord, *, reason: str = "finished") -> None:
@@ -173,7 +172,7 @@ def skipping(tile: Tile) -> TileResult:
 def mark(harvest: HarvestRecord, tile: Tile) -> tuple[str | None, str | None, bool] | None:
     """What is remembered of a tile, and whether it is trusted."""
     (block,), bit = blocks_of(LAYER, [tile]), bit_of(tile)
-    known = look_up(harvest, block)
+    known = harvest.look_up(block)
     return (*known.remembered[bit], bool(known.trusted >> bit & 1)) if bit in known.remembered else None
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.history.making import DAY, LATER, THIRD, A, B, C, began, ended, found, look_up, record
+from tests.history.making import DAY, LATER, THIRD, A, B, C, began, ended, found, record
 from tests.history.random_world import (
     DAYS,
     FIRST,
@@ -233,7 +233,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[History], object], str]]] = {
     "spent": (lambda history: spent(history, MAP, LAST), ""),
     "tile_versions": (lambda history: tile_versions(history, MAP, LAYERS[0], A), ""),
     "begin": (begun, ""),
-    "look_up": (lambda history: look_up(begun(history), Block(LAYERS[0], 0, 0, 0)), OF_TILES),
+    "look_up": (lambda history: begun(history).look_up(Block(LAYERS[0], 0, 0, 0)), OF_TILES),
     "unchanged": (lambda history: record(begun(history), [found(Outcome.IGNORED, A)]), ""),
     "changed": (lambda history: record(begun(history), [found(Outcome.UPDATED, A)]), f"{OF_TILE}=?)"),
 }

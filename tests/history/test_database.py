@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from sqlalchemy import Connection, PoolProxiedConnection, insert, select
 
-from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, look_up, put_empty_history, record
+from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, put_empty_history, record
 from tests.servers.postgresql import PostgresqlServer, postgresql_server
 from tileharvest.errors import HistoryError
 from tileharvest.harvest.holdings import Holdings
@@ -125,9 +125,9 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
     ended(harvest)
     with history.dry_copy("world") as copy:
         block = Block(LAYER, 0, 0, -1)
-        known = look_up(began(copy, LATER), block)
+        known = began(copy, LATER).look_up(block)
         assert len(known.versions) == 2
-        assert known == look_up(began(history, LATER), block)
+        assert known == began(history, LATER).look_up(block)
 
 
 def add(history: History, name: str) -> None:
@@ -152,20 +152,23 @@ def test_what_several_calls_write_within_one_is_written_together_or_not_at_all(h
 
 
 def test_each_connection_keeps_what_was_committed_in_a_power_loss(emptied_sqlite: History) -> None:
-    with emptied_sqlite.writing() as connection:
-        pragmas = {
-            name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
-            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        }
+    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+    pragmas = emptied_sqlite.write(
+        lambda connection: {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names}
+    )
     assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
 
 
 def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:
     harvest = began(history)
     record(harvest, [found("add")])
-    with history.writing() as connection, ThreadPoolExecutor(1) as reader:
+
+    def write(connection: Connection) -> None:
         connection.execute(insert(maps).values(name="other"))
         assert reader.submit(harvest.counts).result(240) == {Outcome.ADDED: 1}
+
+    with ThreadPoolExecutor(1) as reader:
+        history.write(write)
     ended(harvest)
 
 
@@ -183,33 +186,31 @@ def test_a_value_that_cannot_be_is_one_line(emptied_sqlite: History, damage: str
     harvest = began(emptied_sqlite)
     record(harvest, [found("add")])
     ended(harvest)
-    with emptied_sqlite.writing() as connection:
-        connection.exec_driver_sql(f"UPDATE versions SET {damage}")
+    emptied_sqlite.write(lambda connection: connection.exec_driver_sql(f"UPDATE versions SET {damage}"))
     with pytest.raises(HistoryError, match=r"is damaged or no history \(.*restore it from a backup"):
         (tile_versions(emptied_sqlite, "world"), named_images(emptied_sqlite))
     assert emptied_sqlite.damage()
 
 
 def test_a_full_disk_says_so_and_loses_nothing(url: str) -> None:
-    def fill(history: History) -> None:
-        with history.writing() as connection:
-            (pages,) = connection.exec_driver_sql("PRAGMA page_count").one()
-            connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
-            connection.exec_driver_sql("CREATE TABLE much AS SELECT zeroblob(1000000)")
+    def fill(connection: Connection) -> None:
+        (pages,) = connection.exec_driver_sql("PRAGMA page_count").one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+        connection.exec_driver_sql("CREATE TABLE much AS SELECT zeroblob(1000000)")
 
     # An own history: a connection keeps this bound.
     with History.open(url) as history:
         with pytest.raises(HistoryError, match=r"disk full: .* nothing recorded was lost; free space"):
-            fill(history)
+            history.write(fill)
         assert not history.damage()
 
 
 def test_a_tile_that_names_the_version_of_another_one_is_one_line(emptied_sqlite: History) -> None:
     three_days(emptied_sqlite)
-    with emptied_sqlite.writing() as connection:
-        connection.exec_driver_sql("UPDATE tiles SET version = version - 1 WHERE version > 1")
+    pointing = "UPDATE tiles SET version = version - 1 WHERE version > 1"
+    emptied_sqlite.write(lambda connection: connection.exec_driver_sql(pointing))
     with pytest.raises(HistoryError, match="is damaged"):
-        look_up(began(emptied_sqlite, date(2021, 3, 1)), Block(LAYER, 0, -1, 0))
+        began(emptied_sqlite, date(2021, 3, 1)).look_up(Block(LAYER, 0, -1, 0))
 
 
 def three_days(emptied_sqlite: History) -> None:

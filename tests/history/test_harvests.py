@@ -18,7 +18,6 @@ from tests.history.making import (
     ended,
     found,
     image_of,
-    look_up,
     record,
 )
 from tileharvest.errors import AlreadyHarvestedError, HistoryError
@@ -184,7 +183,7 @@ def record_block(harvest: HarvestRecord, block: Block, found: FoundBlock) -> Non
 def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
     harvest = began(history)
     record_block(harvest, BLOCK, FOUND)
-    known = look_up(harvest, BLOCK)
+    known = harvest.look_up(BLOCK)
     assert known.versions == {
         FIRST: Version(DAY, image_of(b"first"), SEEN),
         LAST: Version(DAY, image_of(b"last")),
@@ -193,7 +192,7 @@ def test_a_block_is_looked_up_as_it_was_recorded(history: History) -> None:
     assert known.outcomes == FOUND.outcomes
     assert known.asked == 1 << FIRST | 1 << LAST | 0b110
     ended(harvest)
-    known = look_up(began(history, LATER), BLOCK)
+    known = began(history, LATER).look_up(BLOCK)
     assert (len(known.versions), known.asked) == (2, 0)
     assert (known.remembered, known.trusted) == ({FIRST: (SEEN.etag, SEEN.last_modified)}, 1 << FIRST)
 
@@ -205,7 +204,7 @@ def test_of_a_zoom_that_is_not_kept_only_failures_count(history: History) -> Non
     )
     record_block(harvest, BLOCK, found)
     assert harvest.counts() == {Outcome.FAILED: 1}
-    assert list(look_up(harvest, BLOCK).remembered) == [0]
+    assert list(harvest.look_up(BLOCK).remembered) == [0]
 
 
 def test_a_tile_counts_as_asked_once_a_failure_is_over(history: History) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 from msgspec import structs
 
-from tests.history.making import LAYER, TileResult, began, found, look_up, record
+from tests.history.making import LAYER, TileResult, began, found, record
 from tests.walk.test_proof import dated
 from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord
@@ -32,7 +32,7 @@ def marks(harvest: HarvestRecord) -> Marks:
     found: Marks = {}
     for zoom, edge in EDGES.items():
         for block in blocks_of(LAYER, TileRange(zoom, -edge, edge, -edge, edge)):
-            known = look_up(harvest, block)
+            known = harvest.look_up(block)
             for bit, mark in known.remembered.items():
                 found[block.tile(bit)] = (*mark, bool(known.trusted >> bit & 1))
     return found

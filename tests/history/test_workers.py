@@ -111,14 +111,13 @@ def held(
     """Does the work in a transaction that ends when another one waits for it."""
     done = threading.Event()
 
-    def hold() -> None:
-        with history.writing() as connection:
-            work(connection)
-            done.set()
-            await_waiting(postgresql, str(history._engine.url.database))
+    def hold(connection: Connection) -> None:
+        work(connection)
+        done.set()
+        await_waiting(postgresql, str(history._engine.url.database))
 
     with ThreadPoolExecutor(1) as thread:
-        holding = thread.submit(hold)
+        holding = thread.submit(history.write, hold)
         assert done.wait(240)
         yield
         holding.result(240)
@@ -184,7 +183,7 @@ def database() -> Database:
 @pytest.fixture
 def writer(database: Database) -> Iterator[Batcher]:
     """Its first transaction is begun."""
-    writer = Batcher(database, writes=True)  # type: ignore[arg-type]
+    writer = Batcher(database)  # type: ignore[arg-type]
     writer.submit(partial(write, text="first"))
     assert database.begun.wait(240)
     yield writer

@@ -14,7 +14,6 @@ import logging
 import shutil
 from collections import Counter
 from datetime import date
-from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
@@ -335,9 +334,7 @@ class Harvest:
         """Returns what the history knows of a block, and what this harvest has found there already. Takes a
         query, in a thread. Raises HistoryError."""
         record = self._record
-        return await asyncio.wrap_future(
-            record.history.reader.submit(partial(record.look_up_block, block=block))
-        )
+        return await asyncio.wrap_future(record.history.reader.submit(record.look_up, block))
 
     async def mend(self, latest: Version, renewed: Validator | None, body: bytes, *, late: bool) -> None:
         """Puts the image of a tile that was fetched and has the bytes of its latest version into the store

@@ -1,5 +1,5 @@
-"""Connections to the history's database: its address, its tables, the settings of each connection, the
-retries, and a line of text for each error.
+"""Connections to the history's database: its address, its tables, the settings of each connection, and a
+line of text for each error.
 
 A line says what happened, that nothing was lost, and what to do next.
 """
@@ -16,20 +16,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sqlalchemy import create_engine, event, func, insert, inspect, make_url, select
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from tenacity import Retrying, retry_if_exception_type, stop_before_delay, wait_exponential
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.schema import REVISION, metadata, revisions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy import URL, ClauseElement, Connection, Engine
 
     from tileharvest.history.schema import Row
 
-_log = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
 
 
@@ -130,13 +127,6 @@ def _of_postgresql(error: DBAPIError, state: str | None) -> str:
 LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another program's transaction. Our transactions take milliseconds. A backup of a large
 history may take some seconds on a slow disk."""
-
-PATIENCE: Final = 60.0
-"""Seconds for which a call to a server is repeated. A restart of a server, or the change to a standby, takes
-less."""
-
-_PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
-"""Seconds between two attempts: 0.05 at first, then twice as many each time, up to 2."""
 
 _POSTGRESQL: Final = "postgresql+psycopg"
 _EXAMPLE: Final = (
@@ -273,21 +263,6 @@ def _connect_file(url: URL, file: Path, lock_timeout: float, *, read_only: bool,
     return create_engine(url, creator=opened)
 
 
-@contextmanager
-def transaction(engine: Engine, place: str, *, writes: bool = False) -> Iterator[Connection]:
-    """Opens a transaction. It is committed when the block ends, and rolled back if the block raises. In a
-    file only one transaction that `writes` is open at a time. Errors of the database name the place."""
-    with as_history_errors(place), engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            # SQLAlchemy's event `begin` could do this, but while an engine has a listener, each statement
-            # takes half as long again.
-            driver: Any = connection.connection.dbapi_connection
-            # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would
-            # fail instead of waiting when another program has written between.
-            driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-        yield connection
-
-
 class BlockStatement:
     """A statement that every block needs. SQLAlchemy writes its text once, and the driver executes it,
     because SQLAlchemy would take several times as long for that as the database.
@@ -371,21 +346,3 @@ def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
     parameters."""
     for start in range(0, len(values), most):
         yield values[start : start + most]
-
-
-def persevere(attempt: Callable[[], _Result], patience: float, error: PassingError) -> _Result:
-    """Calls `attempt`, which has failed with this error, until it raises no PassingError, and returns its
-    result.
-
-    Raises the error if it lasts for more than `patience` seconds. Any other error is raised at once. Sleeps
-    between attempts, so it is not for an event loop. It must be possible to repeat `attempt`, because a
-    failed one may have taken effect all the same.
-    """
-    _log.warning("trying again for %.0f s: %s", patience, error)
-    retrying = Retrying(
-        retry=retry_if_exception_type(PassingError),
-        wait=_PAUSES,
-        stop=stop_before_delay(patience),
-        reraise=True,
-    )
-    return retrying(attempt)

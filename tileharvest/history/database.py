@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from sqlalchemy import insert, select
+from tenacity import Retrying, retry_if_exception, stop_before_delay, wait_exponential
 
 from tileharvest.errors import HistoryError
 from tileharvest.history.areas import IN_SLICES
 from tileharvest.history.connection import (
     LOCK_TIMEOUT,
-    PATIENCE,
     UNREADABLE,
     PassingError,
     as_history_errors,
@@ -26,9 +28,7 @@ from tileharvest.history.connection import (
     make_tables,
     no_history,
     parse_address,
-    persevere,
     place_of,
-    transaction,
     write_ahead,
 )
 from tileharvest.history.damage import damage
@@ -40,10 +40,19 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sqlalchemy import ColumnElement, Connection, Engine, Select, Table
+    from tenacity import RetryCallState
 
     _Item: TypeAlias = tuple[Callable[[Connection], Any], Future[Any]]
 
+_log = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
+
+PATIENCE: Final = 60.0
+"""Seconds for which a call to a server is repeated. A restart of a server, or the change to a standby, takes
+less."""
+
+_PAUSES: Final = wait_exponential(multiplier=0.05, max=2.0)
+"""Seconds between two attempts: 0.05 at first, then twice as many each time, up to 2."""
 
 _DELAY: Final = 0.05
 """Seconds for which the writing thread waits for more items. So a process commits, and a disk syncs, 20 times
@@ -68,14 +77,21 @@ class History:
         self._reader = engine.execution_options(**snapshot)
         self._folder = folder
         self._patience = patience
+        self._persevering = Retrying(
+            retry=retry_if_exception(self._is_to_be_repeated),
+            wait=_PAUSES,
+            stop=stop_before_delay(patience),
+            before_sleep=self._say_first,
+            reraise=True,
+        )
         self._joined = threading.local()
-        """By thread: the connection of the transaction of `read` or `write` that is open, and whether it may
-        write."""
+        """By thread: the connection of the transaction that is open, and whether it may write."""
         self.place = place_of(engine.url)
         """Its name in messages."""
-        self.reader = Batcher(self, writes=False)
-        """Looks up tiles for programs with an event loop."""
-        self.writer = Batcher(self, writes=True)
+        self.reader = ThreadPoolExecutor(1, "history-reader")
+        """Reads for programs with an event loop. One thread needs one connection, however many maps there
+        are."""
+        self.writer = Batcher(self)
         """Writes for programs with an event loop."""
 
     @classmethod
@@ -148,11 +164,16 @@ class History:
         was never harvested is empty. Copies all tiles of the map, which takes 2 to 3 seconds for 100,000.
         """
         copy = History.open_temporary()
-        with _closed_on_error(copy), self.reading() as reader, copy.writing() as writer:
-            for table, query in _rows_of_map(map_name):
-                rows = reader.execute(query, execution_options=IN_SLICES).mappings()
-                for part in rows.partitions():
-                    writer.execute(insert(table), [dict(row) for row in part])
+
+        def fill(writer: Connection) -> None:
+            with self.reading() as reader:
+                for table, query in _rows_of_map(map_name):
+                    rows = reader.execute(query, execution_options=IN_SLICES).mappings()
+                    for part in rows.partitions():
+                        writer.execute(insert(table), [dict(row) for row in part])
+
+        with _closed_on_error(copy):
+            copy.write(fill)
         return copy
 
     def reading(self) -> AbstractContextManager[Connection]:
@@ -160,12 +181,35 @@ class History:
         another transaction of this thread it is that one."""
         return self._transaction(writes=False)
 
-    def writing(self) -> AbstractContextManager[Connection]:
-        """Opens a transaction that is durable when the block ends, and changes nothing if the block raises.
+    def read(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Calls `work` with a transaction of `reading`, and returns its result.
 
-        Only one can write at a time; others wait up to the lock timeout.
+        If a server goes away meanwhile, `work` is called again, for up to the history's patience. Calls
+        within `work` join its transaction.
         """
-        return self._transaction(writes=True)
+        return self._persevering(partial(self._in_transaction, work, writes=False))
+
+    def write(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Calls `work` with a transaction that is durable when this returns, and changes nothing if `work`
+        raises. Returns its result. Only one can write at a time; others wait up to the lock timeout.
+
+        Repeats `work` as `read` does, so it must be possible to repeat it. If the connection is lost during
+        the commit, the transaction may have taken effect, and `work` is called again. Calls within `work`
+        join its transaction, also those of `read`.
+        """
+        return self._persevering(partial(self._in_transaction, work, writes=True))
+
+    def _in_transaction(self, work: Callable[[Connection], _Result], *, writes: bool) -> _Result:
+        with self._transaction(writes=writes) as connection:
+            return work(connection)
+
+    def _is_to_be_repeated(self, error: BaseException) -> bool:
+        # If it happened within another transaction, all of that one is repeated.
+        return isinstance(error, PassingError) and getattr(self._joined, "open", None) is None
+
+    def _say_first(self, failed: RetryCallState) -> None:
+        if failed.attempt_number == 1 and failed.outcome is not None:
+            _log.warning("trying again for %.0f s: %s", self._patience, failed.outcome.exception())
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
@@ -173,14 +217,13 @@ class History:
         if own is not None:
             if writes and not own[1]:
                 raise RuntimeError("a transaction that only reads cannot write")
-            # If the server goes away, all of the work is done again.
             yield own[0]
             return
         try:
-            with transaction(self._engine if writes else self._reader, self.place, writes=writes) as opened:
-                self._joined.open = opened, writes
+            with self._begun(writes=writes) as connection:
+                self._joined.open = connection, writes
                 try:
-                    yield opened
+                    yield connection
                 finally:
                     self._joined.open = None
         except (ValueError, TypeError) as error:
@@ -191,10 +234,25 @@ class History:
             said = " ".join(str(error).split())
             raise HistoryError(UNREADABLE.format(place=self.place, said=said)) from error
 
+    @contextmanager
+    def _begun(self, *, writes: bool) -> Iterator[Connection]:
+        """Opens a transaction. It is committed when the block ends, and rolled back if the block raises. In a
+        file only one that `writes` is open at a time."""
+        engine = self._engine if writes else self._reader
+        with as_history_errors(self.place), engine.begin() as connection:
+            if engine.dialect.name == "sqlite":
+                # SQLAlchemy's event `begin` could do this, but while an engine has a listener, each statement
+                # takes half as long again.
+                driver: Any = connection.connection.dbapi_connection
+                # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would
+                # fail instead of waiting when another program has written between.
+                driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+            yield connection
+
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
         try:
-            with transaction(self._reader, self.place) as connection:
+            with self._begun(writes=False) as connection:
                 if self._engine.dialect.name == "postgresql":
                     connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
                 return damage(connection)
@@ -202,39 +260,10 @@ class History:
             # SQLite's message quotes bytes of the damaged file, which sqlite3 cannot decode.
             return ["malformed"]
 
-    def read(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Calls `work` with a transaction of `reading`, and returns its result.
-
-        If a server goes away meanwhile, `work` is called again, for up to the history's patience. Calls
-        within `work` join its transaction.
-        """
-        return self._do(work, writes=False)
-
-    def write(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Calls `work` with a transaction of `writing`, and returns its result. Repeats it as `read` does.
-
-        It must be possible to repeat `work`. If the connection is lost during the commit, the transaction may
-        have taken effect, and `work` is called again. Calls within `work` join its transaction, also those of
-        `read`.
-        """
-        return self._do(work, writes=True)
-
-    def _do(self, work: Callable[[Connection], _Result], *, writes: bool) -> _Result:
-        def attempt() -> _Result:
-            with self._transaction(writes=writes) as connection:
-                return work(connection)
-
-        try:
-            return attempt()
-        except PassingError as error:
-            if getattr(self._joined, "open", None) is not None:
-                raise
-            return persevere(attempt, self._patience, error)
-
     def close(self) -> None:
         """Waits for the work of its threads, and closes the connections."""
         self.writer.close()
-        self.reader.close()
+        self.reader.shutdown()
         self._engine.dispose()
         if self._folder is not None:
             self._folder.cleanup()
@@ -254,8 +283,7 @@ class History:
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
             if not self._is_there():
-                with self.writing() as connection:
-                    make_tables(connection, self.place)
+                self.write(lambda connection: make_tables(connection, self.place))
             if file is not None:
                 write_ahead(self._engine)
 
@@ -297,17 +325,15 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
 
 
 class Batcher:
-    """A thread in which the harvests of a process read or write. It works in the order in which things come,
-    and does all that waits in one transaction.
-    """
+    """A thread in which the harvests of a process write. It works in the order in which things come, and does
+    all that waits in one transaction."""
 
-    def __init__(self, history: History, *, writes: bool) -> None:
-        self._call = history.write if writes else history.read
-        self._delay = _DELAY if writes else 0.0
+    def __init__(self, history: History) -> None:
+        self._history = history
         self._waiting: deque[_Item] = deque()
         self._ending = threading.Event()
         """Set when no more items come to wait for."""
-        self._thread = ThreadPoolExecutor(1, f"history-{'writer' if writes else 'reader'}")
+        self._thread = ThreadPoolExecutor(1, "history-writer")
 
     def submit(self, work: Callable[[Connection], _Result]) -> Future[_Result]:
         """Returns at once with a future of the work's result, or of its error.
@@ -327,8 +353,8 @@ class Batcher:
 
     def _do_waiting(self) -> None:
         # An earlier call may have done this call's work together with others.
-        if self._waiting and self._delay:
-            self._ending.wait(self._delay)
+        if self._waiting:
+            self._ending.wait(_DELAY)
         taken: list[_Item] = []
         while self._waiting:
             one = self._waiting.popleft()
@@ -339,7 +365,7 @@ class Batcher:
 
     def _do(self, taken: list[_Item]) -> None:
         try:
-            results = self._call(lambda connection: [work(connection) for work, _ in taken])
+            results = self._history.write(lambda connection: [work(connection) for work, _ in taken])
         except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
             is_alone = len(taken) == 1 or isinstance(error, PassingError)
             for one in taken:

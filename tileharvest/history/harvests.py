@@ -97,10 +97,11 @@ class HarvestRecord:
         """Calls a function of this harvest in a transaction."""
         return self.history.read(lambda connection: function(connection, self.id, *arguments))
 
-    def look_up_block(self, connection: Connection, block: Block) -> KnownBlock:
+    def look_up(self, block: Block) -> KnownBlock:
         """Returns what is known of the block's 64 places, whatever its mask. Its cost does not depend on the
         size of the history. Tiles that this harvest has found gone still have their old version."""
-        return look_up(connection, self.id, self._layer_ids[block.layer], block)
+        layer = self._layer_ids[block.layer]
+        return self.history.read(lambda connection: look_up(connection, self.id, layer, block))
 
     def record_block(self, connection: Connection, block: Block, found: FoundBlock, cost: Cost) -> None:
         """Records what was found in a block, and its cost, in a transaction that the caller opens.
@@ -175,9 +176,7 @@ class HarvestRecord:
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns the outcomes of these tiles in this harvest. Tiles without a result are left out."""
         blocks = blocks_of(layer, tiles)
-        known = self.history.read(
-            lambda connection: [self.look_up_block(connection, block) for block in blocks]
-        )
+        known = self.history.read(lambda _: [self.look_up(block) for block in blocks])
         return {
             block.tile(bit): outcome
             for block, one in zip(blocks, known, strict=True)

@@ -151,7 +151,7 @@ def empty(history: History) -> None:
 
 
 def ended(harvest: HarvestRecord, *, reason: str = "finished") -> None:
-    harvest.finish(END, reason, finalise_gone=True)
+    harvest.finish(END, reason)
 
 
 OLD, NEW = "Sat, 13 Feb 2021 06:00:00 GMT", "Sat, 13 Feb 2021 07:00:00 GMT"

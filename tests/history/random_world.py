@@ -56,7 +56,7 @@ class World:
         for start in range(0, len(results), 50):
             record(harvest, results[start : start + 50])
         settled = self.random.random() < 0.8
-        harvest.finish(datetime(2022, 1, 1, tzinfo=UTC), "finished", finalise_gone=settled)
+        harvest.finish(datetime(2022, 1, 1, tzinfo=UTC), "finished" if settled else "moved")
         for result in results:
             if result.image is not None:
                 name = f"{result.image.sha1}.{result.image.extension}"

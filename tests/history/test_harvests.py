@@ -58,7 +58,7 @@ def test_a_finished_segment_gets_another_harvest_only_when_it_is_asked_for_again
     ended(first)
     with pytest.raises(
         AlreadyHarvestedError,
-        match="'world' is already harvested for 2021-02-13, since 2021-02-13 07:00 UTC; nothing was changed",
+        match="'world' is already harvested for 2021-02-13; nothing was changed",
     ):
         began(history)
     assert len(harvest_summaries(history, "world")) == 1
@@ -155,9 +155,9 @@ def test_a_harvest_ends_once_and_with_one_reason_only(history: History, later: H
     assert other.ended() is None
     ended(later)
     before, moment = dump(history), END + timedelta(hours=1)
-    assert not other.finish(moment, "finished", finalise_gone=True)
+    assert not other.finish(moment, "finished")
     with pytest.raises(HarvestEndedError, match=r"has ended already \(finished\)") as caught:
-        other.finish(moment, "moved", finalise_gone=True)
+        other.finish(moment, "moved")
     assert caught.value.reason == "finished"
     assert not other.stop("budget: 1 request")
     assert dump(history) == before

@@ -103,7 +103,7 @@ def harvested_day(
         validator = None if image is None or body is None else validator_of(body)
         results.append(TileResult(*place, outcome, image=image, validator=validator))
     record(harvest, results)
-    harvest.finish(NOW, "finished", finalise_gone=True)
+    harvest.finish(NOW, "finished")
     known.clear()
     known.update(state)
 

@@ -14,7 +14,7 @@ from tileharvest.tiles.pyramid import Pyramid
 
 def described(history: History, day: date, *layers: Layer) -> None:
     harvest = begin(history, "world", day.isoformat(), day, START, "overviewer", layers)
-    harvest.finish(END, "finished", finalise_gone=True)
+    harvest.finish(END, "finished")
 
 
 def descriptions(history: History) -> list[tuple[date, int]]:
@@ -38,7 +38,7 @@ def test_a_map_is_outlined(history: History) -> None:
     )
     harvest = begin(history, "world", DAY.isoformat(), DAY, START, "overviewer", [layer])
     assert map_outline(history, "world").unfinished == (DAY,)
-    harvest.finish(END, "finished", finalise_gone=True)
+    harvest.finish(END, "finished")
     assert map_outline(history, "world") == MapOutline(
         name="world",
         days=(DAY,),
@@ -61,7 +61,7 @@ def test_a_size_that_the_site_does_not_say_is_that_of_an_image_from_then_on(hist
     layer = Layer("day", Pyramid(1), "png", tile_size=(256, 256), tells_size=False)
     harvest = begin(history, "world", "first", DAY, START, "xyz", (layer,))
     harvest.note_size("day", (1000, 800))
-    harvest.finish(END, "finished", finalise_gone=True)
+    harvest.finish(END, "finished")
     described(history, LATER, layer)
     (found_layer,) = map_outline(history, "world").layers
     assert [said.tile_size for said in found_layer.descriptions.values()] == [(1000, 800)]

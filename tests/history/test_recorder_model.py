@@ -78,13 +78,13 @@ class Model:
         elif result.outcome is Outcome.NOT_MODIFIED and latest and self.versions[tile, latest][0]:
             self.versions[tile, latest] = (self.versions[tile, latest][0], result.validator.etag)
 
-    def end(self, today: date, *, finalise_gone: bool) -> None:
+    def end(self, today: date, *, is_finished: bool) -> None:
         gone = {tile for tile, outcome in self.outcomes.items() if outcome is Outcome.GONE}
-        for tile in gone if finalise_gone else ():
+        for tile in gone if is_finished else ():
             latest = self.latest(tile)
             if latest and self.versions[tile, latest][0]:
                 self.versions[tile, today] = (None, None)
-        left_out = set() if finalise_gone else gone
+        left_out = set() if is_finished else gone
         self.ended.append(Counter(self.outcomes[tile] for tile in self.outcomes.keys() - left_out))
         self.outcomes = {}
 
@@ -121,15 +121,15 @@ class RecordingMachine(RuleBasedStateMachine):
         assert self.harvest.continued
         record(self.harvest, batch)
 
-    @rule(finalise_gone=st.booleans(), days=st.integers(0, 2))
-    def finish(self, finalise_gone: bool, days: int) -> None:
-        self.harvest.finish(END, "finished", finalise_gone=finalise_gone)
-        self.model.end(self.day, finalise_gone=finalise_gone)
+    @rule(is_finished=st.booleans(), days=st.integers(0, 2))
+    def finish(self, is_finished: bool, days: int) -> None:
+        self.harvest.finish(END, "finished" if is_finished else "moved")
+        self.model.end(self.day, is_finished=is_finished)
         self.begin_next(days)
 
     @rule(days=st.integers(0, 2))
     def be_interrupted(self, days: int) -> None:
-        self.model.end(self.day, finalise_gone=False)
+        self.model.end(self.day, is_finished=False)
         self.begin_next(days)
 
     @invariant()

@@ -254,7 +254,7 @@ class RandomWalks:
             # One in a few is left unfinished, which the next one ends.
             is_complete = kind < 0.95
             if kind < 0.97:
-                self.harvest.finish(END, "finished" if is_complete else "moved", finalise_gone=is_complete)
+                self.harvest.finish(END, "finished" if is_complete else "moved")
             self.model.end(is_complete=is_complete)
             self.harvest = self._begin()
 

@@ -120,7 +120,7 @@ class World:
             record(harvest, results, Cost(2 * len(results), 100 * len(results), stored))
             if finished:
                 ended = datetime.combine(day, time(7), UTC)
-                harvest.finish(ended, "finished", finalise_gone=True)
+                harvest.finish(ended, "finished")
 
     def shown(self, tile: Tile, day: date, layer: str = DAY_LAYER, name: str = MAP) -> Recorded | None:
         """What a tile is on a day, by its definition."""

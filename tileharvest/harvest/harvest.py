@@ -494,9 +494,7 @@ class Harvest:
         """Ends the harvest, because every tile has a result, or for another reason: then the map is not
         there, and vanished tiles are not recorded as gone. Returns the exact counts."""
         await asyncio.to_thread(self._record.add_cost, self.cost_meter.take())
-        self.ended_here = await asyncio.to_thread(
-            self._record.finish, self._clock(), reason, finalise_gone=reason == FINISHED
-        )
+        self.ended_here = await asyncio.to_thread(self._record.finish, self._clock(), reason)
         return await self.counts()
 
     async def counts(self) -> dict[Outcome, int]:

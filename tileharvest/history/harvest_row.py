@@ -101,21 +101,20 @@ def reason_of(connection: Connection, harvest: int) -> str | None:
     return reason
 
 
-def end_harvest(
-    connection: Connection, harvest: int, ended: datetime, reason: str, *, finalise_gone: bool = False
-) -> None:
+def end_harvest(connection: Connection, harvest: int, ended: datetime, reason: str) -> None:
     """Writes the end and the counts. Raises HarvestEndedError if the harvest has ended already.
 
-    With `finalise_gone` the harvest is complete: each tile found gone gets a version that says so, and
-    the walk trusts what the harvest has seen. A harvest that asked only pushed tiles proves nothing, and
-    nothing is trusted by it.
+    If the harvest is finished, each tile found gone gets a version that says so, the walk trusts what the
+    harvest has seen, and the reason why its last run stopped is forgotten. A harvest that asked only pushed
+    tiles proves nothing, and nothing is trusted by it.
 
-    Without `finalise_gone` tiles found gone are not counted. Their results are taken back, unless the
-    harvest was interrupted. If the harvest is finished, the reason why its last run stopped is forgotten.
+    Otherwise tiles found gone are not counted. Their results are taken back, unless the harvest was
+    interrupted.
     """
+    is_finished = reason == FINISHED
     ending = update(harvests).where(harvests.c.id == harvest, harvests.c.ended.is_(None))
     ending = ending.values(ended=ended, reason=reason)
-    if reason == FINISHED:
+    if is_finished:
         ending = ending.values(stopped=None)
     row = connection.execute(ending.returning(harvests.c.day, harvests.c.walk)).one_or_none()
     if row is None:
@@ -124,14 +123,14 @@ def end_harvest(
     kept = [
         {"harvest": harvest, "layer": layer, "outcome": outcome.value, "tiles": number}
         for (layer, outcome), number in counts.items()
-        if finalise_gone or outcome is not Outcome.GONE
+        if is_finished or outcome is not Outcome.GONE
     ]
     if kept:
         connection.execute(insert(harvest_counts), kept)
-    is_proving = finalise_gone and row.walk != PUSHED_WALK
-    is_full = is_proving and reason == FINISHED and row.walk in (None, "full")
+    is_proving = is_finished and row.walk != PUSHED_WALK
+    is_full = is_proving and row.walk in (None, "full")
     decide_trust(connection, harvest, is_complete=is_proving, is_full=is_full)
-    if finalise_gone:
+    if is_finished:
         _record_gone(connection, harvest, row.day)
     elif reason != INTERRUPTED:
         its = blocks.c.layer.in_(layers_of(connection, harvest)) & (blocks.c.harvest == harvest)
@@ -207,13 +206,10 @@ def begin_harvest(
 
 
 def _refuse_finished(connection: Connection, map_name: str, map_id: int, segment: str) -> None:
-    is_its = (harvests.c.map == map_id) & (harvests.c.segment == segment)
-    query = select(func.max(harvests.c.ended)).where(is_its, harvests.c.reason == FINISHED)
-    ended: datetime | None = connection.execute(query).scalar()
-    if ended is not None:
+    is_its = (harvests.c.map == map_id) & (harvests.c.segment == segment) & (harvests.c.reason == FINISHED)
+    if connection.execute(select(harvests.c.id).where(is_its)).first() is not None:
         raise AlreadyHarvestedError(
-            f"map '{map_name}' is already harvested for {segment}, since {ended:%Y-%m-%d %H:%M} UTC; nothing"
-            " was changed"
+            f"map '{map_name}' is already harvested for {segment}; nothing was changed"
         )
 
 

@@ -246,21 +246,17 @@ class HarvestRecord:
         found = {layer: int(tiles) for layer, tiles in rows}
         return {name: found[layer] for name, layer in self._layer_ids.items() if layer in found}
 
-    def finish(self, ended: datetime, reason: str, *, finalise_gone: bool) -> bool:
+    def finish(self, ended: datetime, reason: str) -> bool:
         """Ends the harvest in one transaction, which writes its end, its counts and the versions of gone
         tiles.
 
-        With `finalise_gone` each tile found gone gets a version without an image, in place of one of the same
-        day. Without it these tiles count as not asked. `ended` must have a time zone. `reason` is a word such
-        as `finished` or `moved`. If another process has ended the harvest, nothing is changed: returns False
-        if it gave the same reason, and raises HarvestEndedError if it gave another one.
+        `reason` is a word such as `finished` or `moved`. If it is `finished`, each tile found gone gets a
+        version without an image, in place of one of the same day. Otherwise these tiles count as not asked.
+        `ended` must have a time zone. If another process has ended the harvest, nothing is changed: returns
+        False if it gave the same reason, and raises HarvestEndedError if it gave another one.
         """
-
-        def write(connection: Connection) -> None:
-            end_harvest(connection, self.id, ended, reason, finalise_gone=finalise_gone)
-
         try:
-            self.history.write(write)
+            self.history.write(lambda connection: end_harvest(connection, self.id, ended, reason))
         except HarvestEndedError as error:
             if error.reason != reason:
                 raise

@@ -17,7 +17,7 @@ import pytest
 from msgspec import structs
 from PIL import Image as Pillow
 
-from tests.history.making import TileResult, image_of
+from tests.history.making import TileResult, image_of, tiles_of
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -143,7 +143,7 @@ async def test_a_harvest_that_was_stopped_is_continued(tmp_path: Path) -> None:
         await keep_all(stopped, Outcome.IGNORED, *ALL[:12])
     async with opened(tmp_path) as harvest:
         assert (harvest.continued, harvest.expected) == (True, 20)
-        assert {tile for _, tile in await harvest.unasked()} == set(ALL[12:])
+        assert set(tiles_of(await harvest.unasked())) == set(ALL[12:])
         await keep_all(harvest, Outcome.IGNORED, *ALL[12:])
         assert await harvest.unasked() == []
         assert await harvest.finish() == {Outcome.IGNORED: 20}
@@ -156,7 +156,7 @@ async def test_when_one_more_than_half_is_found_gone_the_map_has_moved(tmp_path:
     async with opened(tmp_path) as harvest:
         await keep_all(harvest, Outcome.GONE, *ALL[:10])
         # Those below are asked before: no walk leads to them.
-        assert {tile for _, tile in await harvest.unasked()} == set(ALL[10:])
+        assert set(tiles_of(await harvest.unasked())) == set(ALL[10:])
         with pytest.raises(MovedError, match=r"more than half of the 20 tiles .* put the new url"):
             await keep_all(harvest, Outcome.GONE, ALL[10])
         async with opened(tmp_path) as other:
@@ -196,7 +196,7 @@ async def test_how_many_tiles_are_expected_is_what_the_first_worker_knew_of_its_
     async with opened(tmp_path, zones=(corner,)) as one:
         await keep(one, [added(tile) for tile in ALL[8:]])
         # Tiles outside of its zones are not missed.
-        assert {tile for _, tile in await one.unasked()} == {ALL[0], ALL[4]}
+        assert set(tiles_of(await one.unasked())) == {ALL[0], ALL[4]}
         async with opened(tmp_path) as late:
             assert one.expected == late.expected
             await keep_all(late, Outcome.GONE, *ALL[:4])
@@ -224,7 +224,7 @@ async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Pat
 
     harvest = unopened(tmp_path)
     await harvest.open(Site("overviewer", (replace(layer, pyramid=Pyramid.endless(2, (seed,))),)))
-    first = {tile for block, _ in harvest.first() for _, tile in block.tiles()}
+    first = set(tiles_of(block for block, _ in harvest.first()))
     await harvest.close()
     assert first == {seed, apart}
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.history.making import TileResult, image_of
+from tests.history.making import TileResult, image_of, tiles_of
 from tests.middlewares.making import (
     ALL,
     DAY,
@@ -81,10 +81,10 @@ async def answer(harvest: Harvest) -> None:
 async def asked(harvest: Harvest) -> tuple[set[Tile], set[Asked]]:
     """Which tiles, each once, and in which way, which is the same for all."""
     questions = await harvest.audit()
-    tiles = [tile for _, tile, _ in questions]
-    assert {name for name, _, _ in questions} <= {LAYER}
+    tiles = tiles_of(block for block, _ in questions)
+    assert {block.layer for block, _ in questions} <= {LAYER}
     assert len(set(tiles)) == len(tiles)
-    return set(tiles), {asked for _, _, asked in questions}
+    return set(tiles), {asked for _, asked in questions}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
         # Its mark is read while it is trusted.
         assert await steps() == ({}, block.mask, 0)
         await skip(harvest, *FIRST_LEVEL)
-        assert set(walks.distrust(LAYER, "the reason")) == set(FIRST_LEVEL)
+        assert set(tiles_of(walks.distrust(LAYER, "the reason"))) == set(FIRST_LEVEL)
         assert await steps() == ({bit_of(TOP): said(TOP)}, 0, 0)
         assert walks.to_audit(LAYER) == []
     async with opened(folder, LAST) as harvest:
@@ -181,7 +181,8 @@ async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(
         await harvest.finish()
     async with opened(tmp_path, LATER, site=site) as harvest:
         assert not list(harvest.first())
-        repairs = [set(harvest.walks.distrust(LAYER, "the reason", is_untold=True)) for _ in range(2)]
+        walks = harvest.walks
+        repairs = [set(tiles_of(walks.distrust(LAYER, "the reason", is_untold=True))) for _ in range(2)]
         # The index is not relied on any more.
         (indexes,) = stored_indexes(harvest._record.history).values()
         assert indexes[LAYER].withdrawn == "the reason"
@@ -248,7 +249,7 @@ def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_kn
         async with opened(tmp_path, LATER, site=after) as second:
             await ask(second, [(one.layer, tile) for one, _ in second.first() for _, tile in one.tiles()])
             while unasked := await second.unasked():
-                await ask(second, unasked)
+                await ask(second, [(one.layer, tile) for one in unasked for _, tile in one.tiles()])
             counts = await second.finish()
             assert counts.keys() <= {Outcome.IGNORED, Outcome.NOTHING}
         with History.open(f"sqlite:///{tmp_path / 'history.sqlite'}") as history:

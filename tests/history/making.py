@@ -90,6 +90,10 @@ def found_blocks(results: Iterable[TileResult]) -> Iterator[tuple[Block, FoundBl
         yield Block(*place, mask_of(its)), there
 
 
+def tiles_of(blocks: Iterable[Block]) -> list[Tile]:
+    return [tile for block in blocks for _, tile in block.tiles()]
+
+
 def found(outcome: Outcome | str, tile: Tile = A, body: bytes = b"first", etag: str = '"1"') -> TileResult:
     """A result as a spider would give it; body and ETag are used only where the outcome has them."""
     outcome = Outcome(outcome)

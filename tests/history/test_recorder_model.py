@@ -13,7 +13,19 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import select
 
-from tests.history.making import LAYER, RECORDED, WITH_IMAGE, A, B, D, TileResult, began, found, record
+from tests.history.making import (
+    LAYER,
+    RECORDED,
+    WITH_IMAGE,
+    A,
+    B,
+    D,
+    TileResult,
+    began,
+    found,
+    record,
+    tiles_of,
+)
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import tile_versions
 from tileharvest.history.schema import changes
@@ -161,7 +173,7 @@ class RecordingMachine(RuleBasedStateMachine):
         versions, latest = self.model.versions, self.model.latest
         present = {tile for tile, _ in versions if versions[tile, latest(tile)][0]}
         areas = {LAYER: [TileRange(tile.zoom, tile.x, tile.x, tile.y, tile.y) for tile in TILES]}
-        assert {tile for _, tile in self.harvest.unasked(areas, 10)} == present - set(self.model.outcomes)
+        assert set(tiles_of(self.harvest.unasked(areas, 10))) == present - set(self.model.outcomes)
 
     def teardown(self) -> None:
         if hasattr(self, "history"):

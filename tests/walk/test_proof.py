@@ -6,6 +6,8 @@ from datetime import date, timedelta
 
 import pytest
 
+from tests.history.making import tiles_of
+from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.grid import Tile, first_level
 from tileharvest.tiles.pyramid import Pyramid
 from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex, audited_share
@@ -173,32 +175,31 @@ def test_what_was_written_is_read_again() -> None:
 
 def test_the_ground_is_all_above_and_below_its_tiles_and_nothing_beside() -> None:
     its = ground(Tile(-1, 2, 2))
-    assert its.has(Tile(-2, 4, 4))
-    assert its.has(Tile(-1, 2, 2))
-    assert all(map(its.has, Tile(-1, 2, 2).children()))
-    assert not its.has(Tile(-1, 6, 2))
-    assert not its.has(Tile(-2, -4, 4))
-    assert not its.has(Tile(0, 5, 1))
+    inside = (Tile(-2, 4, 4), Tile(-1, 2, 2), *Tile(-1, 2, 2).children())
+    outside = (Tile(-1, 6, 2), Tile(-2, -4, 4), Tile(0, 5, 1))
+    for tile in (*inside, *outside):
+        (block,) = blocks_of("", [tile])
+        assert its.mask_of(block) == (block.mask if tile in inside else 0)
 
 
 def walked_over(walk: Walk, its: ChangedGround) -> set[Tile]:
-    found, coming = set[Tile](), list(walk.start_on(its))
+    found, coming = set[Tile](), tiles_of(walk.start_on("", its))
     while coming:
         tile = coming.pop()
         found.add(tile)
-        coming += filter(its.has, walk.below(tile))
+        coming += [one for one in walk.below(tile) if (one.zoom, one.x, one.y) in its]
     return found
 
 
 def test_a_walk_on_a_ground_comes_to_its_tiles_and_those_above_them() -> None:
     assert walked_over(Walk(PYRAMID), ground(DEEP)) == {DEEP, DEEP.parent(), DEEP.ancestor(2)}
-    assert Walk(PYRAMID).start_on(ground()) == ()
+    assert Walk(PYRAMID).start_on("", ground()) == []
 
 
 def test_land_that_lies_apart_is_where_an_endless_walk_starts() -> None:
     far = Tile.at(0, 400, 400)
     pyramid = Pyramid.endless(2, (Tile.at(-1, 0, 0),))
-    assert Walk(pyramid).start_on(ground(far, pyramid=pyramid)) == (far.parent(),)
+    assert tiles_of(Walk(pyramid).start_on("", ground(far, pyramid=pyramid))) == [far.parent()]
 
 
 @pytest.mark.parametrize(

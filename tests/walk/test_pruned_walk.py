@@ -102,7 +102,7 @@ class Harvest:
             self.ask(left, LATE)
         if self.is_pruned and self.share:
             spared = blocks_of("", filter(self.is_spared, history.present))
-            audit = self.walk.audit(spared, sorted(self.tops), self.share, str(self.day))
+            audit = self.walk.audit(spared, blocks_of("", self.tops), self.share, str(self.day))
             known = dict(history.present)
             self.ask(audit.tiles, Asked(late=True, audited=True))
             if audit.broken({tile: self.found[tile] for tile in audit.tiles}):

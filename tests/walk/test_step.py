@@ -104,11 +104,11 @@ def test_a_tile_without_an_etag_skips_only_where_its_size_was_compared(status: i
 
 def test_an_audit_draws_from_all_kept_places_below_what_was_skipped_also_from_the_empty_ones() -> None:
     known = [Tile(-1, 2, 2), Tile(0, 1, 1)]
-    audit = WALK.audit(blocks_of("", known), [TOP], 1.0, "seed")
+    audit = WALK.audit(blocks_of("", known), blocks_of("", [TOP]), 1.0, "seed")
     assert set(audit.tiles) == {*TOP.children(), *Tile(-1, 2, 2).children()}
     assert audit.known == set(known)
     # Where the parent of a tile is not kept, from the places beside the tile.
-    audit = Walk(Pyramid(3), (0, 0)).audit(blocks_of("", known[1:]), [TOP], 1.0, "seed")
+    audit = Walk(Pyramid(3), (0, 0)).audit(blocks_of("", known[1:]), blocks_of("", [TOP]), 1.0, "seed")
     assert set(audit.tiles) == set(Tile(-1, 2, 2).children())
 
 
@@ -155,6 +155,7 @@ def test_how_what_lies_below_is_asked(asked, below):
 
 
 PLACES = sorted(child for tile in Tile(-1, 2, 2).ancestor(2).children() for child in tile.children())
+BLOCKS = blocks_of("", PLACES)
 
 
 @pytest.mark.parametrize(
@@ -162,16 +163,16 @@ PLACES = sorted(child for tile in Tile(-1, 2, 2).ancestor(2).children() for chil
     [(0.02, 0, 1), (0.25, 0, 4), (0.26, 0, 5), (0.02, 5, 5), (0.02, 99, 16), (0, 0, 0)],
 )
 def test_audit_draws_the_share_rounded_up_but_the_least_number_and_at_most_all(share, least, number):
-    assert len(set(drawn(lambda: PLACES, share, least, "1"))) == number
+    assert len(set(drawn(BLOCKS, share, least, "1"))) == number
 
 
 @given(st.permutations(PLACES), st.text(max_size=5))
 def test_audit_draws_the_same_tiles_in_whatever_order_they_come(places, seed):
-    assert drawn(lambda: places, 0.25, 0, seed) == drawn(lambda: PLACES, 0.25, 0, seed)
+    assert drawn(blocks_of("", places), 0.25, 0, seed) == drawn(BLOCKS, 0.25, 0, seed)
 
 
 def test_audit_draws_each_tile_equally_often_over_many_harvests():
-    often = Counter(tile for number in range(4000) for tile in drawn(lambda: PLACES, 0.25, 0, str(number)))
+    often = Counter(tile for number in range(4000) for tile in drawn(BLOCKS, 0.25, 0, str(number)))
     # 1,000 each are expected, with a standard deviation of 27.
     assert all(850 < often[tile] < 1150 for tile in PLACES)
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from tileharvest.queue.segments import Segment
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.block import Block
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.layers import Size
     from tileharvest.tiles.results import Asked
     from tileharvest.tiles.verdict import Answer, Verdict
@@ -307,8 +306,7 @@ class Harvest:
         if self.is_pushed:
             return
         for name in self.layers:
-            known = [tile for layer, tile in self._tops if layer == name]
-            yield from self.walks.first(name, known)
+            yield from self.walks.first(name, (block for block in self._tops if block.layer == name))
 
     def understood(self, answer: Answer) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
@@ -460,28 +458,28 @@ class Harvest:
             "max_tiles",
         )
 
-    async def unasked(self) -> list[tuple[str, Tile]]:
-        """Returns the tiles that the history has and the walk did not reach, each with its layer. There are
-        none if the harvest is complete.
+    async def unasked(self) -> list[Block]:
+        """Returns the tiles that the history has and the walk did not reach. There are none if the harvest is
+        complete.
 
         The walk does not reach a tile if something above it has vanished. Reads all tiles of the map, so call
         it when nothing is under way. Raises MovedError as `keep` does, but by the results of all processes.
         """
         if self.is_pushed:
             return []
+        record, areas = self._record, self._areas
 
-        def look(_: Connection) -> tuple[list[tuple[str, Tile]], tuple[int, int]]:
-            return self._record.unasked(self._areas, _UNASKED_AT_ONCE), self._record.vanished(self._areas)
+        def look(_: Connection) -> tuple[list[Block], Missing]:
+            missing = Missing(self._known_before, *record.vanished(areas))
+            return record.unasked(areas, SAMPLE if missing.is_suspect else _UNASKED_AT_ONCE), missing
 
-        found, vanished = await asyncio.to_thread(self._record.history.read, look)
-        missing = Missing(self._known_before, *vanished)
+        found, missing = await asyncio.to_thread(record.history.read, look)
         if missing.has_moved:
             raise await self._moved(missing)
-        most = SAMPLE if missing.is_suspect else _UNASKED_AT_ONCE
-        return found[:most]
+        return found
 
-    async def audit(self) -> list[tuple[str, Tile, Asked]]:
-        """Returns the skipped tiles to ask before the end, each with its layer and how it is asked."""
+    async def audit(self) -> list[tuple[Block, Asked]]:
+        """Returns the skipped tiles to ask before the end, and how they are asked."""
         return [] if self.is_pushed else await asyncio.to_thread(self.walks.audit)
 
     async def is_finished(self) -> bool:

@@ -14,7 +14,7 @@ from tileharvest.history.schema import GIT_WALK, PUSHED_WALK
 from tileharvest.history.site_files import MISSING, site_files_of
 from tileharvest.history.trust import last_full, proofs
 from tileharvest.renderers.xyz import is_plain
-from tileharvest.tiles.block import blocks_of
+from tileharvest.tiles.block import blocks_of, joined
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.results import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
@@ -138,7 +138,7 @@ class Walks:
         decisions = history.write(lambda _: note())
         return cls(record, description, layers, decisions, flat)
 
-    def first(self, layer: str, known: Iterable[Tile]) -> Iterator[tuple[Block, bool]]:
+    def first(self, layer: str, known: Iterable[Block]) -> Iterator[tuple[Block, bool]]:
         """Yields the blocks of a layer at which its walk starts, each with whether it is asked after all
         others. These are blocks of a layer of one zoom that never changed, or are empty. `known` are the
         known tiles of an endless layer's coarsest zoom, some of which may be in two blocks."""
@@ -146,9 +146,9 @@ class Walks:
         if flat is not None:
             starts: Iterable[Block] = flat.lively
         elif ground is not None:
-            starts = blocks_of(layer, walk.start_on(ground))
+            starts = walk.start_on(layer, ground)
         else:
-            starts = itertools.chain(walk.start_blocks(layer), blocks_of(layer, known))
+            starts = itertools.chain(walk.start_blocks(layer), known)
         yield from ((block, False) for block in starts)
         yield from ((block, True) for block in (() if flat is None else flat.others))
 
@@ -160,15 +160,15 @@ class Walks:
             return block
         return block.only(ground.mask_of(block))
 
-    def audit(self) -> list[tuple[str, Tile, Asked]]:
-        """Returns the tiles that must be asked before the harvest may end, as `Harvest.audit` does. Blocks.
+    def audit(self) -> list[tuple[Block, Asked]]:
+        """Returns the blocks that must be asked before the harvest may end, as `Harvest.audit` does. Blocks.
 
         There are none if skipping was right, or if all that was skipped wrongly has been asked. Call it when
         all results are recorded. A layer's audit is judged when all of its audited tiles have an answer.
         Otherwise the result would depend on the order of answers.
         """
         distrusted = dict(self._record.distrusted())
-        wanted: list[tuple[str, Tile, Asked]] = []
+        wanted: list[tuple[Block, Asked]] = []
         for name in self._layers:
             breach = (distrusted[name], False) if name in distrusted else None
             if breach is None:
@@ -176,10 +176,10 @@ class Walks:
                 tiles = [tile for audit in audits for tile in audit.tiles]
                 found = self._record.outcomes(name, tiles) if tiles else {}
                 missing = [tile for tile in tiles if tile not in found]
-                wanted += [(name, tile, _AUDITED) for tile in missing]
+                wanted += [(block, _AUDITED) for block in blocks_of(name, missing)]
                 breach = None if missing else self._breach(name, audits, found)
             if breach is not None:
-                wanted += [(name, tile, IN_FULL) for tile in self.distrust(name, *breach)]
+                wanted += [(block, IN_FULL) for block in self.distrust(name, *breach)]
         return wanted
 
     def to_audit(self, layer: str) -> list[Audit]:
@@ -201,10 +201,13 @@ class Walks:
         # A tile that an audit of the index has found unchanged is a top, too, but outside of the ground.
         index = self.decisions.layers[layer].change_index
         less = audited_share(share, 0 if index is None else index.confirmed)
-        inside = [part for block in skipped if (part := block.only(ground.mask_of(block)))]
+        inside, tops = (
+            [part for block in blocks if (part := block.only(ground.mask_of(block)))]
+            for blocks in (skipped, tops)
+        )
         outside = [part for block in skipped if (part := block.only(~ground.mask_of(block)))]
         audits = (
-            walk.audit(inside, filter(ground.has, tops), share, seed),
+            walk.audit(inside, tops, share, seed),
             walk.audit(outside, (), less, seed, is_of_index=True),
         )
         return [audit for audit in audits if audit.tiles]
@@ -235,9 +238,9 @@ class Walks:
             )
         return None
 
-    def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Tile]:
+    def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Block]:
         """Withdraws the trust on which the walk over the layer rests, so that nothing is skipped any more.
-        Returns the tiles from which to walk down again. There are none once that is done. Blocks.
+        Returns the blocks from which to walk down again. There are none once that is done. Blocks.
 
         `is_untold` says that the layer's change index had missed a change. If the walk has kept to an
         index's ground, each process walks down once more from where walks start.
@@ -251,10 +254,9 @@ class Walks:
         ground = record.noted_ground(layer)
         if ground is None:
             return tops
-        left = (*walk.start(), *walk.start_on(ground)) if is_first else ()
+        left = (*walk.start_blocks(layer), *walk.start_on(layer, ground)) if is_first else ()
         areas = {layer: [walk.pyramid.range_at(walk.top)]} if walk.goes_sideways else {}
-        apart = record.unasked(areas, MOST_TOPS)
-        return list(dict.fromkeys((*left, *tops, *(tile for _, tile in apart))))
+        return joined((*left, *tops, *record.unasked(areas, MOST_TOPS)))
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:

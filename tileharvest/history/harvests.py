@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Integer, Text, case, func, literal, or_, select, update
@@ -36,7 +35,6 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.trust import count_outcomes, distrust, skipped_in, tops_of, unasked_in
 from tileharvest.tiles.block import Block, bits_of, blocks_of
-from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from tileharvest.history.costs import Cost
     from tileharvest.history.database import History
     from tileharvest.history.results import BlockResults
-    from tileharvest.tiles.grid import TileRange
+    from tileharvest.tiles.grid import Tile, TileRange
     from tileharvest.tiles.layers import Layer, Size
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
     from tileharvest.walk.flat import EarlierBlock
@@ -158,18 +156,19 @@ class HarvestRecord:
 
         self.history.write(write)
 
-    def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[tuple[str, Tile]]:
-        """Returns up to `limit` tiles that exist by their latest version, and that this harvest has neither
-        asked nor skipped."""
+    def unasked(self, areas: Mapping[str, Sequence[TileRange]], limit: int) -> list[Block]:
+        """Returns tiles that exist by their latest version, and that this harvest has neither asked nor
+        skipped. With a block that reaches the `limit` of tiles the list ends."""
 
-        def read(connection: Connection) -> list[tuple[str, Tile]]:
-            unasked = (
-                (name, Tile(*cell))
-                for name, ranges in areas.items()
-                for one, mask in unasked_in(connection, self.id, self._layer_ids[name], ranges)
-                for cell in one.cells(mask)
-            )
-            return list(islice(unasked, limit))
+        def read(connection: Connection) -> list[Block]:
+            found, left = [], limit
+            for name, ranges in areas.items():
+                for one, mask in unasked_in(connection, self.id, self._layer_ids[name], ranges):
+                    found.append(Block(name, one.zoom, one.column, one.row, mask))
+                    left -= mask.bit_count()
+                    if left <= 0:
+                        return found
+            return found
 
         return self.history.read(read)
 
@@ -282,10 +281,10 @@ class HarvestRecord:
         noting = update(harvests).where(harvests.c.id == self.id, harvests.c.ended.is_(None)).values(values)
         self.history.write(lambda connection: connection.execute(noting))
 
-    def tops(self, layer: str) -> list[Tile]:
-        """Returns the tiles below which this harvest asks nothing, in order. There are none once trust in the
-        layer was withdrawn."""
-        return sorted(Tile(*cell) for cell in self._read(tops_of, self._layer_ids[layer]))
+    def tops(self, layer: str) -> list[Block]:
+        """Returns the tiles below which this harvest asks nothing. There are none once trust in the layer was
+        withdrawn."""
+        return [Block(layer, *one) for one in self._read(tops_of, self._layer_ids[layer])]
 
     def skipped(self, layer: str, areas: Sequence[TileRange]) -> list[Block]:
         """Returns the known tiles of these areas that are skipped: those below a top, and those outside of a
@@ -328,7 +327,7 @@ class HarvestRecord:
         """Returns the ground to which the walk of a layer kept when it began, relied on or not, or None."""
         return self._read(partial(ground_of, is_kept=False), self._layer_ids[layer])
 
-    def distrust(self, layer: str, reason: str, *, is_untold: bool = False) -> list[Tile]:
+    def distrust(self, layer: str, reason: str, *, is_untold: bool = False) -> list[Block]:
         """Withdraws the layer's proof and all trust in what is remembered of it.
 
         Call it when this harvest has found a change in what it had skipped. `is_untold` says that the layer's
@@ -342,11 +341,12 @@ class HarvestRecord:
         """
         layer_id = self._layer_ids[layer]
 
-        def write(connection: Connection) -> list[Tile]:
+        def write(connection: Connection) -> list[Block]:
             add_cost(connection, self.id, NO_COST, (self._map, self._today()))
             if is_untold:
                 withdraw(connection, self.id, self.day, layer_id, reason)
-            return distrust(connection, self.id, self.day, layer_id, reason)
+            tops = distrust(connection, self.id, self.day, layer_id, reason)
+            return [Block(layer, *one) for one in tops]
 
         return self.history.write(write)
 

@@ -141,6 +141,8 @@ def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) 
 
 _Place = tuple[int, int, int]
 """Zoom, column and row of a block."""
+_Tops = tuple[int, int, int, int]
+"""Zoom, column and row of a block, and the mask of its tops."""
 
 _PACKED: Final = select(validators.c.packed).where(is_block(validators))
 _UPDATE: Final = update(validators).where(is_block(validators))
@@ -243,7 +245,7 @@ def _forget(connection: Connection, its: Row, there: int, mask: int) -> None:
     connection.execute(_FORGET, {**its, "now_there": there & ~mask, "now_packed": pack(left)})
 
 
-def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[Tile]:
+def distrust(connection: Connection, harvest: int, day: date, layer: int, reason: str) -> list[_Tops]:
     """Withdraws the layer's proof and all trust in it. Returns the tops that are still to be asked again.
 
     The harvest's walk is noted as `repaired`. The first reason is kept. The caller has changed the harvest's
@@ -258,16 +260,16 @@ def distrust(connection: Connection, harvest: int, day: date, layer: int, reason
     connection.execute(
         new.on_conflict_do_update(index_elements=[kept_proofs.c.layer], set_=withdrawal, where=is_news)
     )
-    return sorted(Tile(*cell) for cell in _skipping(connection, harvest, layer))
+    return _skipping(connection, harvest, layer)
 
 
-def tops_of(connection: Connection, harvest: int, layer: int) -> list[Cell]:
+def tops_of(connection: Connection, harvest: int, layer: int) -> list[_Tops]:
     """Returns the tiles below which the harvest did not ask. There are none if it has withdrawn trust in the
     layer.
 
     Reads all blocks of the layer.
     """
-    return list(_skipping(connection, harvest, layer)) if _is_trusted(connection, harvest, layer) else []
+    return _skipping(connection, harvest, layer) if _is_trusted(connection, harvest, layer) else []
 
 
 def _is_trusted(connection: Connection, harvest: int, layer: int) -> bool:
@@ -276,10 +278,10 @@ def _is_trusted(connection: Connection, harvest: int, layer: int) -> bool:
     return bool(connection.execute(select(IS_TRUSTED), its).scalar_one())
 
 
-def _skipping(connection: Connection, harvest: int, layer: int) -> Iterator[Cell]:
-    its = (blocks.c.layer == layer, blocks.c.harvest == harvest, blocks.c.skips != 0)
-    for row in connection.execute(select(blocks).where(*its)):
-        yield from cells_of(row.zoom, row.column, row.row, row.skips)
+def _skipping(connection: Connection, harvest: int, layer: int) -> list[_Tops]:
+    its = select(blocks.c.zoom, blocks.c.column, blocks.c.row, blocks.c.skips)
+    its = its.where(blocks.c.layer == layer, blocks.c.harvest == harvest, blocks.c.skips != 0)
+    return [(row.zoom, row.column, row.row, row.skips) for row in connection.execute(its)]
 
 
 def spared_by(connection: Connection, harvest: int, layer: int) -> Spared | None:
@@ -291,7 +293,7 @@ def spared_by(connection: Connection, harvest: int, layer: int) -> Spared | None
     if not tops and ground is None:
         return None
     factor = factor_of(connection, layer)
-    is_covered = covered_by(tops, factor)
+    is_covered = covered_by((cell for one in tops for cell in cells_of(*one)), factor)
 
     def spared(one: BlockResults, mask: int) -> int:
         if factor == 2 and is_covered(one.cover):

@@ -107,7 +107,7 @@ class PublishedTree:
     async def keep_missed(self) -> None:
         """Keeps a result for each known tile that the commit does not list."""
         while missed := await self._harvest.unasked():
-            await self._keep(missed)
+            await self._keep([(block.layer, tile) for block in missed for _, tile in block.tiles()])
 
     def _fetched(
         self, entry: GitEntry, folder: Path, agent: str, check: Callable[[], None]

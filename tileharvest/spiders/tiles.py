@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Site
     from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.tiles.block import Block
-    from tileharvest.tiles.grid import Tile
     from tileharvest.tiles.results import Asked
     from tileharvest.walk.decision import Decision
 
@@ -103,8 +102,8 @@ class TileSpider(Spider):
         self._tree: PublishedTree | None = None
         """The tree that is read in place of the site's tiles, if the map is published through git."""
         self._completing: asyncio.Task[None] | None = None
-        self._asked_late: set[tuple[str, Tile]] = set()
-        """The tiles that the walk had missed when they were last looked for."""
+        self._asked_late: dict[tuple[str, int, int, int], int] = {}
+        """By block: the tiles that the walk had missed when they were last looked for."""
         self._site_files: dict[str, SiteFile] | None = None
         """The files that the site has sent. None if they are as the last harvest has kept them."""
 
@@ -429,22 +428,19 @@ class TileSpider(Spider):
         This comes when no block is given up: tiles below a missed one would pass for vanished."""
         if self._tree is not None:
             await self._tree.keep_missed()
-        unasked = [(name, tile, LATE) for name, tile in await self._unasked()]
-        groups: dict[tuple[str, Asked], list[Tile]] = {}
-        for name, tile, asked in unasked or await self.harvest.audit():
-            groups.setdefault((name, asked), []).append(tile)
-        blocks = ((block, how) for (name, how), tiles in groups.items() for block in blocks_of(name, tiles))
-        return [self.ask(block, how) for block, how in blocks]
+        unasked = [(block, LATE) for block in await self._unasked()]
+        return [self.ask(block, how) for block, how in unasked or await self.harvest.audit()]
 
-    async def _unasked(self) -> list[tuple[str, Tile]]:
+    async def _unasked(self) -> list[Block]:
         """Returns the known tiles that the walk did not reach. A tile that was among them before, and was
         asked since, counts as failed: it would be asked without an end."""
         before = self._asked_late
         while found := await self.harvest.unasked():
-            self._asked_late = set(found)
-            for name, tile in self._asked_late & before:
-                await self.harvest.keep_failed(blocks_of(name, [tile])[0], _WITHOUT_RESULT)
-            if missed := [place for place in found if place not in before]:
+            self._asked_late = {block.place: block.mask for block in found}
+            for block in found:
+                if (again := block.only(before.get(block.place, 0))) is not None:
+                    await self.harvest.keep_failed(again, _WITHOUT_RESULT)
+            if missed := [part for one in found if (part := one.only(~before.get(one.place, 0)))]:
                 return missed
         return []
 

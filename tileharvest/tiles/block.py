@@ -130,6 +130,14 @@ def blocks_of(layer: str, tiles: Iterable[Tile]) -> list[Block]:
     return [Block(*place, mask) for place, mask in masks.items()]
 
 
+def joined(blocks: Iterable[Block]) -> list[Block]:
+    """Returns the blocks that have the tiles of these blocks, each once, although some may overlap."""
+    masks: dict[tuple[str, int, int, int], int] = {}
+    for block in blocks:
+        masks[block.place] = masks.get(block.place, 0) | block.mask
+    return [Block(*place, mask) for place, mask in masks.items()]
+
+
 def blocks_in(layer: str, areas: Sequence[TileRange]) -> Iterator[Block]:
     """Yields the blocks that have the tiles of these areas and no others, each block once: area by area, and
     row by row from the upper left. The areas are of one zoom, and may overlap."""

@@ -81,12 +81,9 @@ class ChangedGround:
     def __contains__(self, cell: Cell) -> bool:
         return cell in self._above or self._is_below(cell)
 
-    def has(self, tile: Tile) -> bool:
-        return (tile.zoom, tile.x, tile.y) in self
-
     def mask_of(self, block: Block) -> int:
         """Returns those tiles of a block that may have changed."""
-        return mask_of(bit for bit, tile in block.tiles() if self.has(tile))
+        return mask_of(bit for bit, tile in block.tiles() if (tile.zoom, tile.x, tile.y) in self)
 
     def tiles(self) -> Iterator[Tile]:
         """Yields the tiles that may have changed and all tiles above them, in order."""

@@ -14,14 +14,14 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, edges_of, mask_of, mask_within
+from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, edges_of, joined, mask_of, mask_within
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import OK, Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import seconds_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile, TileRange, Zone
@@ -138,11 +138,11 @@ class Walk:
         """Yields the tiles of `start_blocks`."""
         return (tile for block in self.start_blocks("") for _, tile in block.tiles())
 
-    def start_on(self, ground: ChangedGround) -> tuple[Tile, ...]:
-        """Returns the tiles to ask for first if the walk keeps to a ground. For an endless layer these are
-        all of its tiles at the top, because no tile around them may lead the walk to them."""
+    def start_on(self, layer: str, ground: ChangedGround) -> list[Block]:
+        """Returns the blocks to ask for first if the walk keeps to a ground. For an endless layer these have
+        all tiles of the ground at the top, because no tile around them may lead the walk to them."""
         ranges = self._ranges[self.top]
-        return tuple(tile for tile in ground.tiles() if any(tile in one for one in ranges))
+        return blocks_of(layer, (tile for tile in ground.tiles() if any(tile in one for one in ranges)))
 
     def blocks_below(self, block: Block) -> list[Block]:
         """Returns the blocks below these tiles to ask for next. There are none above the walk's start, such
@@ -230,7 +230,7 @@ class Walk:
     def audit(
         self,
         known: Sequence[Block],
-        tops: Iterable[Tile],
+        tops: Sequence[Block],
         share: float,
         seed: str,
         *,
@@ -242,29 +242,22 @@ class Walk:
         skipped; there are none for a change index. A tile that was added below an unchanged one is in neither
         list. So the audit draws from all places right below these tiles, as far as their zooms are kept.
         Tiles above the coarsest kept zoom are in no list, but they exist, so the places below them count as
-        well. Memory holds only tiles above the deepest zoom.
+        well.
 
         Most of these places may be empty. So at least `LEAST_KNOWN` of the drawn tiles are known ones.
         """
-
-        def skipped() -> Iterator[Tile]:
-            return (tile for block in known for _, tile in block.tiles())
-
-        parents = {tile for tile in chain(tops, skipped()) if self.top <= tile.zoom < self.deepest}
+        above = [block for block in (*tops, *known) if self._goes_below(block)]
         if self.coarsest > self.top:
             factor = self.pyramid.factor
-            parents.update(tile.parent(factor) for tile in skipped() if tile.zoom == self.coarsest)
-
-        def places() -> Iterator[Tile]:
-            for tile in skipped():
-                if tile.zoom <= self.top or tile.parent(self.pyramid.factor) not in parents:
-                    yield tile
-            for tile in parents:
-                yield from (one for one in self.below(tile) if one.zoom in self.kept_zooms)
-
+            for block in known:
+                if block.zoom == self.coarsest:
+                    above += blocks_of(block.layer, (tile.parent(factor) for _, tile in block.tiles()))
+        below = chain.from_iterable(map(self.blocks_below, joined(above)))
+        places = joined((*known, *(block for block in below if block.zoom in self.kept_zooms)))
         least = 0 if is_of_index else LEAST_AUDITED
-        chosen = {*drawn(places, share, least, seed), *drawn(skipped, 0, LEAST_KNOWN, seed)}
-        return Audit(sorted(chosen), frozenset(tile for tile in skipped() if tile in chosen), is_of_index)
+        chosen = {*drawn(places, share, least, seed), *drawn(known, 0, LEAST_KNOWN, seed)}
+        skipped = frozenset(tile for block in known for _, tile in block.tiles())
+        return Audit(sorted(chosen), skipped & chosen, is_of_index)
 
     @property
     def described_size(self) -> int:
@@ -284,19 +277,19 @@ class Walk:
         return tuple(part for part in parts if part is not None)
 
 
-def drawn(skipped: Callable[[], Iterable[Tile]], share: float, least: int, seed: str) -> list[Tile]:
-    """Returns the share of the skipped tiles, rounded up, but at least `least`, and all if there are fewer.
+def drawn(blocks: Sequence[Block], share: float, least: int, seed: str) -> list[Tile]:
+    """Returns the share of the blocks' tiles, rounded up, but at least `least`, and all if there are fewer.
 
-    `skipped` yields each tile once, every time it is called. There may be as many as a map has tiles, so they
-    are not held in memory. Each is as likely as any other. The same seed draws the same tiles, whoever draws
-    and in whatever order they come. So a harvest that another worker continues audits the same tiles.
+    No two blocks have a tile in common. Together they may have as many tiles as a map, so no list of these is
+    made. Each is as likely as any other. The same seed draws the same tiles, whoever draws and in whatever
+    order they come. So a harvest that another worker continues audits the same tiles.
     """
-    wanted = max(least, ceil(share * sum(1 for _ in skipped())))
+    wanted = max(least, ceil(share * sum(map(len, blocks))))
 
     def lot(tile: Tile) -> bytes:
         return blake2b(f"{seed} {tile}".encode(), digest_size=16).digest()
 
-    return nsmallest(wanted, skipped(), key=lot)
+    return nsmallest(wanted, (tile for block in blocks for _, tile in block.tiles()), key=lot)
 
 
 def _compared(unchanged: int, answers: Mapping[int, Answer | Exception], *, is_kept: bool) -> int:

@@ -81,19 +81,18 @@ async def starts_of(throttle: MapThrottle, number: int, host: str = HOST) -> lis
 
 async def test_requests_keep_the_gap_of_the_map_and_none_wait_without_one(world: World) -> None:
     async with world.asking("free") as free, world.asking("slow", gap=Delay.of(2.0)) as slow:
-        assert free.take(HOST, 1) == 1
-        assert slow.take(HOST, 1) is None
         assert await starts_of(free, 5) == [0.0] * 5
         assert await starts_of(slow, 4) == pytest.approx([0, 2, 4, 6])
 
 
 async def test_requests_that_start_together_take_a_place_each_and_give_it_back(world: World) -> None:
     async with world.asking() as throttle:
-        assert [throttle.take(HOST, 9), throttle.take(HOST, 9)] == [4, 0]
+        assert await throttle.turn(HOST, 9) == 4
+        waiting = asyncio.ensure_future(throttle.turn(HOST, 2))
+        await asyncio.sleep(1)
+        assert not waiting.done()
         throttle.left(HOST, 3)
-        assert [throttle.take(HOST, 2), throttle.take(HOST, 9)] == [2, 1]
-        throttle.left(HOST, 0)
-        assert (throttle.take(HOST, 9), throttle.spent.requests) == (0, 7)
+        assert [await waiting, await throttle.turn(HOST, 9)] == [2, 1]
 
 
 async def test_what_slows_a_map_down_counts_from_the_last_request_and_the_slowest_holds(world: World) -> None:
@@ -192,7 +191,6 @@ async def test_a_rest_of_another_host_holds_what_is_asked_of_that_one_by_all_wor
         await other.look()
         assert (one.held, other.held) == (None, None)
         assert await starts_of(one, 1) == [0]
-        assert other.take(CDN, 1) is None
         assert await starts_of(other, 1, CDN) == [60]
         assert await starts_of(one, 1, CDN) == [60]
 
@@ -266,7 +264,6 @@ async def test_at_another_host_its_limits_hold_for_all_maps_together(world: Worl
     elsewhere = {"limits_at": lambda host: (1, Delay.of(2.0)), "gap": Delay.of(0.5)}
     async with world.asking("a", **elsewhere) as one, world.asking("b", **elsewhere) as other:
         async with one.place(CDN):
-            assert one.take(CDN, 1) == 0
             waiting = asyncio.ensure_future(other.turn(CDN))
             await asyncio.sleep(3)
             assert not waiting.done()

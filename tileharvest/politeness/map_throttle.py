@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 from collections import defaultdict
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import count
 from math import inf
@@ -52,9 +52,9 @@ class _HostPart:
 class MapThrottle:
     """Whether the requests of a map may start, as its rules, a person, its hosts and its budget say.
 
-    Its owner calls `look` every second. Before requests it calls `take`, which counts them. If that returns
-    None it awaits `turn` for one of them, and counts that itself; afterwards it calls `left`. The throttle
-    calls nobody: whoever wants to know whether to go on reads `held`.
+    Its owner calls `look` every second, awaits `turn` before requests, counts those that start, and calls
+    `left` when they have ended. The throttle calls nobody: whoever wants to know whether to go on reads
+    `held`.
 
     At each host the map has its own concurrency and delay, and the host's, which all of its maps share.
     """
@@ -177,26 +177,6 @@ class MapThrottle:
         state = self._hosts[host]
         return state.share if self._clock() < state.share_ends else 0
 
-    def is_paced(self, host: str) -> bool:
-        """Returns whether each request to the host must await its turn, because of a rate, a rest or a
-        budget."""
-        rests = self._hosts[host].rests_until > self._clock()
-        return rests or self.budget.requests is not None or bool(self._limits(host))
-
-    def take(self, host: str, wanted: int) -> int | None:
-        """Returns how many of these requests may start at the host at once. They have taken a place each
-        then, and are counted. Returns 0 until another one has left, and None if each must await its turn."""
-        state, share = self._hosts[host], self.concurrency(host)
-        if state.on_the_way >= share > 0:
-            return 0
-        if not share or self.is_paced(host):
-            return None
-        number = min(wanted, share - state.on_the_way)
-        state.on_the_way += number
-        state.last = self._clock()
-        self._cost_meter.requests += number
-        return number
-
     def left(self, host: str, number: int = 1) -> None:
         """Gives the places of requests back that have ended."""
         self._hosts[host].on_the_way -= number
@@ -228,23 +208,28 @@ class MapThrottle:
 
     # Turns
 
-    async def turn(self, host: str) -> bool:
-        """Returns True when a request may start at the host: it has a place, its turn has come, and it was
-        taken from the budget. It then must start at once, or its turn is lost.
+    async def turn(self, host: str, wanted: int = 1) -> int:
+        """Returns how many of these requests may start at the host, at least one: each has a place, its turn
+        has come, and it was taken from the budget. They must start at once, or lose their turn.
 
-        Returns False as soon as anything holds requests back.
+        Returns 0 as soon as anything holds requests back.
         """
         state = self._hosts[host]
-        while state.on_the_way >= self.concurrency(host):
-            if self.held is not None:
-                return False
+        while self.held is None and (free := self.concurrency(host) - state.on_the_way) <= 0:
             if self._is_idle or state.share_ends <= self._clock():
                 self._is_idle = False
                 await self._extend(host)
-                continue
-            self._freed.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._freed.wait(), LOOK)
+            else:
+                self._freed.clear()
+                await self._freed.wait()
+        if self.held is not None:
+            return 0
+        rests = state.rests_until > self._clock()
+        if not (rests or self.budget.requests is not None or self._limits(host)):
+            number = min(wanted, free)
+            state.on_the_way += number
+            state.last = self._clock()
+            return number
         state.on_the_way += 1
         has_turn = False
         try:
@@ -252,7 +237,7 @@ class MapThrottle:
         finally:
             if not has_turn:
                 self.left(host)
-        return has_turn
+        return int(has_turn)
 
     @asynccontextmanager
     async def place(self, host: str, *, waits: bool = True) -> AsyncIterator[None]:

@@ -112,9 +112,7 @@ class TileDownloadHandler:
         self._open: list[_BlockDownload] = []
         """The blocks that have not ended, the most urgent first."""
         self._starting: asyncio.Task[None] | None = None
-        """Starts the tiles. None before the first block."""
-        self._has_changed = asyncio.Event()
-        """Set when tiles may start: a block or an answer has come."""
+        """Starts the tiles while there are any that have not started."""
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
@@ -168,8 +166,8 @@ class TileDownloadHandler:
                 if not robots.allows(url):
                     block.answers[bit] = IgnoreRequest(FORBIDDEN)
                     block.waiting.remove(bit)
-        self._starting = self._starting or asyncio.ensure_future(self._start_tiles())
-        self._has_changed.set()
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.ensure_future(self._start_tiles())
         block.end_if_complete()
         try:
             await block.done
@@ -184,36 +182,20 @@ class TileDownloadHandler:
         return block.response()
 
     async def _start_tiles(self) -> None:
-        """Starts tiles as the throttle lets them, until the handler is closed. While it holds, blocks are cut
-        short."""
+        """Starts tiles as the throttle lets them. While it holds, blocks are cut short."""
         throttle = self._throttle
         try:
-            while await self._has_changed.wait():
-                self._has_changed.clear()
-                while (block := self._next_block()) is not None:
-                    if self._crawl.is_ending or throttle.held is not None:
-                        for one in self._open:
-                            one.cut()
-                    elif (taken := throttle.take(block.host, len(block.waiting))) is None:
-                        await self._start_in_turn(block.host)
-                    elif taken:
-                        self._start_some(block, taken)
-                    else:
-                        break
+            while (first := self._next_block()) is not None:
+                number = await throttle.turn(first.host, len(first.waiting))
+                if not number or self._crawl.is_ending:
+                    for one in self._open:
+                        one.cut()
+                # The most urgent block of that host may be another one by now.
+                if (block := self._next_block(first.host)) is not None:
+                    number -= self._start_some(block, number)
+                throttle.left(first.host, number)
         except Exception as error:  # noqa: BLE001 - or nothing would be asked for ever
             self._crawl.end(as_error(error))
-
-    async def _start_in_turn(self, host: str) -> None:
-        """Starts a tile of a host when its turn has come, unless anything holds requests back before."""
-        if not await self._throttle.turn(host):
-            return
-        # The most urgent block of that host may be another one by now.
-        block = self._next_block(host)
-        if block is None:
-            self._throttle.left(host)
-        else:
-            self._crawl.cost_meter.requests += 1
-            self._start_some(block, 1)
 
     def _next_block(self, host: str | None = None) -> _BlockDownload | None:
         """Returns the most urgent block, of any host or of this one, of which tiles have not started."""
@@ -225,8 +207,10 @@ class TileDownloadHandler:
         assert throttle is not None
         return throttle
 
-    def _start_some(self, block: _BlockDownload, number: int) -> None:
-        """Starts the next tiles of a block, which have places and are counted."""
+    def _start_some(self, block: _BlockDownload, most: int) -> int:
+        """Starts the next tiles of a block, for which there are so many places. Returns their number."""
+        number = min(most, len(block.waiting))
+        self._crawl.cost_meter.requests += number
         if block.timer is None:
             block.timer = self._loop.call_later(LONGEST, block.cut)
         block.under_way += number
@@ -247,13 +231,13 @@ class TileDownloadHandler:
             answered = partial(self._replied, block, bit)
             transfers.append(self._transfer(method, block.urls[bit], terms, answered))
         self._connections.begin(*transfers)
+        return number
 
     def _replied(self, block: _BlockDownload, bit: int, transfer: Transfer, reply: Reply | Exception) -> None:
         """Keeps what came for a tile, and ends its block if that was the last one."""
         block.seconds += self._loop.time() - transfer.since
         block.under_way -= 1
         self._throttle.left(block.host)
-        self._has_changed.set()
         if isinstance(reply, Reply) and reply.body:
             block.size += len(reply.body)
             self._throttle.count_bytes(len(reply.body))
@@ -360,13 +344,9 @@ class TileDownloadHandler:
         if throttle is None:
             # One of Scrapy's tools asks for a page.
             return await self._send_one(method, url, terms, body)
-        try:
-            async with throttle.place(host, waits=waits):
-                self._crawl.cost_meter.requests += 1
-                reply = await self._send_one(method, url, terms, body)
-        finally:
-            # Tiles may have waited for this place alone.
-            self._has_changed.set()
+        async with throttle.place(host, waits=waits):
+            self._crawl.cost_meter.requests += 1
+            reply = await self._send_one(method, url, terms, body)
         if isinstance(reply, Reply):
             throttle.count_bytes(len(reply.body))
             self._rest_as_asked(host, reply.answer(by_head=method == "HEAD"))

@@ -20,11 +20,11 @@ mappings = st.dictionaries(
 )
 requests = st.builds(
     QueuedRequest,
-    version=st.just(3),
+    version=st.just(4),
     kind=st.text(),
     url=st.text(),
     method=st.text(),
-    headers=st.lists(st.tuples(st.text(), st.lists(st.text()).map(tuple))).map(tuple),
+    headers=st.lists(st.tuples(st.binary(), st.lists(st.binary()))),
     body=st.binary(),
     cookies=mappings | st.lists(mappings, min_size=1),
     meta=mappings,
@@ -64,7 +64,7 @@ def test_request_comes_back_as_it_was(queued):
 
 def test_texts_of_a_class_of_their_own_come_back_as_plain_texts_and_tuples_as_lists():
     meta = {"x": (Text("a"), ("b",)), "y": Text("ü")}
-    queued = decode(encode(QueuedRequest(version=3, url="http://a.example/", meta=meta)))
+    queued = decode(encode(QueuedRequest(version=4, url="http://a.example/", meta=meta)))
     assert queued.meta == {"x": ["a", ["b"]], "y": "ü"}
     assert {type(queued.meta["y"]), type(queued.meta["x"][0])} == {str}
 
@@ -80,15 +80,15 @@ def test_texts_of_a_class_of_their_own_come_back_as_plain_texts_and_tuples_as_li
         ("meta", {"x": Place(1, 2)}, "meta has Place(x=1, y=2)"),
         ("meta", {"x": "\ud800"}, "'utf-8' codec can't encode character '\\ud800'"),
         ("meta", {"x": 10**5000}, "Exceeds the limit"),
-        ("meta", in_itself, "meta has "),
+        ("meta", in_itself, "maximum recursion depth"),
         ("cookies", [{"name": "a"}, 1], "Expected `object`, got `int` - at `$.cookies[1]`"),
         ("callback", print, "descriptor '__str__' requires a 'str' object"),
-        ("headers", (("A", "b"),), "Expected `array`, got `str` - at `$.headers[0][1]`"),
+        ("headers", [(b"A", "b")], "Expected `array`, got `str` - at `$.headers[0][1]`"),
     ],
 )
 def test_what_json_would_change_is_refused(field, value, problem):
     with pytest.raises(CodecError) as refusal:
-        encode(QueuedRequest(**{"version": 3, "url": "http://a.example/", field: value}))
+        encode(QueuedRequest(**{"version": 4, "url": "http://a.example/", field: value}))
     assert str(refusal.value).startswith(problem)
 
 
@@ -97,10 +97,10 @@ def test_what_json_would_change_is_refused(field, value, problem):
     [
         (b"", "truncated"),
         (b'{"url":"http://a.example/"}', "missing required field `v`"),
-        (b'{"v":3,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
+        (b'{"v":4,"url":"http://a.example/","__reduce__":["os.system","x"]}', "unknown field `__reduce__`"),
         (b'{"v":1,"url":"http://a.example/"}', "Invalid enum value 1"),
-        (b'{"v":3,"url":"\xff"}', "utf-8"),
-        (b'{"v":3,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
+        (b'{"v":4,"url":"\xff"}', "utf-8"),
+        (b'{"v":4,"url":"http://a.example/","meta":' + b'{"x":' * 100_000, "recursion"),
     ],
 )
 def test_unreadable_request_is_refused_with_its_problem(text, problem):
@@ -110,7 +110,7 @@ def test_unreadable_request_is_refused_with_its_problem(text, problem):
 
 
 def test_each_flipped_bit_is_noticed():
-    body = encode(QueuedRequest(version=3, url="http://a.example/1"))
+    body = encode(QueuedRequest(version=4, url="http://a.example/1"))
     for bit in range(8 * len(body)):
         flipped = bytearray(body)
         flipped[bit // 8] ^= 1 << bit % 8

@@ -155,7 +155,7 @@ def test_another_format_is_refused(server: RedisServer) -> None:
     server.ask("HSET", prefix_of("older") + b"queue", "format", "3")
     with (
         Driven(lambda: queue_on(server, "older")) as one,
-        pytest.raises(QueueError, match=r"not of this version of TileHarvest .its format is 3, this one's 6"),
+        pytest.raises(QueueError, match=r"not of this version of TileHarvest .its format is 3, this one's 7"),
     ):
         one.open()
 

@@ -133,7 +133,7 @@ def test_a_queued_address_that_scrapy_refuses_goes_to_the_failure_list(crawls: C
     crawls.push(order("no address"), order(page))
     (crawled,) = crawls.crawl(run())
     assert crawls.asked() == ["/page"]
-    assert [failure.body[8:34] for failure in crawls.failures()] == [b'{"v":3,"url":"no address",']
+    assert [failure.body[8:34] for failure in crawls.failures()] == [b'{"v":4,"url":"no address",']
     assert crawled.counted("left") == 0
 
 

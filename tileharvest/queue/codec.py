@@ -14,19 +14,12 @@ from zlib import crc32
 
 import msgspec
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of the format. It is raised when a field is added, dropped, or changes its meaning."""
 
 NOT_BEFORE: Final = "not_before"
 """Key of meta, an order that any spider may give: seconds since 1970 before which the request is not
 offered."""
-
-Headers = tuple[tuple[str, tuple[str, ...]], ...]
-"""The names of headers, each with its values, in order. The characters U+0000 to U+00FF stand for bytes (ISO
-8859-1)."""
-
-_DEEPEST: Final = 64
-"""The most levels of lists and dicts. A value with more is an accident, or holds itself."""
 
 _DIGITS: Final = 8
 """The length of the checksum, CRC-32 in hexadecimal, that stands before the JSON. A flipped bit on the disk
@@ -53,15 +46,15 @@ class QueuedRequest(
     dicts with texts as keys. Tuples come back as lists, and texts of a subclass of `str` as plain texts.
     """
 
-    version: Literal[3]
+    version: Literal[4]
     """The version is always written, so that no reader has to guess it."""
     kind: str = "Request"
     """The name of the request's class, which is one of those that its spider allows."""
     url: str
     method: str = "GET"
-    headers: Headers = ()
+    headers: list[tuple[bytes, list[bytes]]] = msgspec.field(default_factory=list)
+    """The names of headers, each with its values. These and the body are written in base64."""
     body: bytes = b""
-    """The body is written in base64."""
     cookies: dict[str, Any] | list[dict[str, Any]] = msgspec.field(default_factory=dict)
     meta: dict[str, Any] = msgspec.field(default_factory=dict)
     cb_kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -84,14 +77,14 @@ def encode(queued: QueuedRequest) -> bytes:
 
     Raises CodecError for a value that JSON would not give back as it was. The error names the field.
     """
-    for field in ("meta", "cookies", "cb_kwargs"):
-        if value := getattr(queued, field):
-            _check(value, field)
     try:
+        for field in ("meta", "cookies", "cb_kwargs"):
+            if value := getattr(queued, field):
+                _check(value, field)
         text = _ENCODER.encode(queued)
         # msgspec checks the types of what it reads, not of what it writes.
         _DECODER.decode(text)
-    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"{error}") from None
     return b"%08x" % crc32(text) + text
 
@@ -114,14 +107,15 @@ def decode(body: bytes) -> QueuedRequest:
         ) from None
 
 
-def _check(value: Any, field: str, levels: int = _DEEPEST) -> None:
-    """Raises CodecError for a value that JSON does not give back as it was, or with more levels."""
+def _check(value: Any, field: str) -> None:
+    """Raises CodecError for a value that JSON does not give back as it was, and RecursionError for one that
+    holds itself."""
     kind = type(value)
-    if kind in (dict, list, tuple) and levels:
+    if kind in (dict, list, tuple):
         # A dict's keys are texts of the plain class.
         is_kept = kind is not dict or all(type(key) is str for key in value)
         for inner in value.values() if kind is dict else value:
-            _check(inner, field, levels - 1)
+            _check(inner, field)
     elif kind is float:
         is_kept = isfinite(value)
     else:

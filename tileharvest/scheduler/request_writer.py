@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from scrapy import Request, Spider
@@ -13,11 +13,6 @@ from scrapy.utils.request import request_from_dict
 
 from tileharvest.queue.codec import NOT_BEFORE, VERSION, CodecError, QueuedRequest, decode, encode
 from tileharvest.scheduler.leases import LEASE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from tileharvest.queue.codec import Headers
 
 _CLASSES: Final = (Request, FormRequest, JsonRequest)
 """The classes of requests that any spider may have. A spider's `request_classes` adds others."""
@@ -39,12 +34,13 @@ class RequestWriter:
         }
         classes = (*_CLASSES, *getattr(spider, "request_classes", ()))
         self._classes: dict[str, type[Request]] = {one.__name__: one for one in classes}
+        self._allowed = ", ".join(sorted(self._classes))
 
     def write(self, request: Request) -> bytes:
         """Returns the request as bytes, without what belongs to one attempt."""
         kind = type(request).__name__
         if self._classes.get(kind) is not type(request):
-            raise CodecError(f"its class is {kind}, and none of {_listed(self._classes)}")
+            raise CodecError(f"its class is {kind}, and none of {self._allowed}")
         callback, errback = request.callback, request.errback
         for field, method in (("callback", callback), ("errback", errback)):
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
@@ -52,7 +48,7 @@ class RequestWriter:
         found = {name: getattr(request, name) for name in request.attributes}
         found["callback"], found["errback"] = self._names.get(callback), self._names.get(errback)
         found["meta"] = {key: value for key, value in request.meta.items() if key not in _OF_THE_MOMENT}
-        found["headers"] = _as_text(dict(request.headers)) if request.headers else ()
+        found["headers"] = list(request.headers.items())
         # It has done its work when a JsonRequest was made.
         found.pop("dumps_kwargs", None)
         try:
@@ -64,14 +60,13 @@ class RequestWriter:
         """Returns the request in the bytes of an entry."""
         queued = decode(body)
         if queued.kind not in self._classes:
-            raise _unreadable(f"class '{queued.kind}' is not allowed, only {_listed(self._classes)}")
+            raise _unreadable(f"class '{queued.kind}' is not allowed, only {self._allowed}")
         for field, name in (("callback", queued.callback), ("errback", queued.errback)):
             if name is not None and name not in self._callbacks:
                 raise _unreadable(f"{field} '{name}' is not a method of the spider")
         found = msgspec.structs.asdict(queued)
-        found["_class"] = self._classes[queued.kind]
+        found |= {"_class": self._classes[queued.kind], "headers": dict(queued.headers)}
         try:
-            found["headers"] = _as_bytes(queued.headers) if queued.headers else {}
             return request_from_dict(found, spider=self._spider)
         except (LookupError, TypeError, ValueError) as error:
             raise _unreadable(f"{error}") from None
@@ -91,24 +86,6 @@ def callbacks_of(spider_class: type[Spider]) -> dict[str, Any]:
             if is_allowed and inspect.isfunction(value):
                 callbacks[name] = value
     return callbacks
-
-
-def _as_text(headers: Mapping[bytes, Iterable[bytes]]) -> Headers:
-    """Returns the headers of a request as `QueuedRequest.headers` has them."""
-    return tuple(
-        (name.decode("latin-1"), tuple(value.decode("latin-1") for value in values))
-        for name, values in headers.items()
-    )
-
-
-def _as_bytes(headers: Headers) -> dict[bytes, list[bytes]]:
-    """Returns the headers that `_as_text` was given. Raises ValueError for a text that stands for no
-    bytes."""
-    return {name.encode("latin-1"): [value.encode("latin-1") for value in values] for name, values in headers}
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _unreadable(problem: str) -> CodecError:

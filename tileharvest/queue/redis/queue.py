@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tileharvest.queue.port import End
     from tileharvest.queue.redis.link import Client, RedisLink
 
-FORMAT: Final = "6"
+FORMAT: Final = "7"
 """The version of what is in Redis. It is raised when older scripts could not go on with the content."""
 
 _BEATS: Final = 6

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-VERSION: Final = 7
+VERSION: Final = 8
 """The version of the tables, kept as SQLite's user_version."""
 
 LOCK_TIMEOUT: Final = 30.0

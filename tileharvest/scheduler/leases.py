@@ -33,7 +33,7 @@ class Handed:
     """
 
     def __init__(self, scheduler: Scheduler, lease: Lease, errback: Any) -> None:
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self.lease = lease
         self.errback = errback
         """The request's own errback."""
@@ -43,41 +43,35 @@ class Handed:
         self.items = 0
         """The items that came of it and are not through their pipelines."""
         self.is_consumed = False
-        """Whether its callback or errback has come to its end, or has failed."""
+        """Whether its callback or errback has come to its end, or another request has taken its place."""
         self.reason = ""
         """Why it has failed. Empty if it has not."""
 
-    def end_if_through(self, reason: str = "") -> None:
-        """Ends the lease if nothing of it is left to do. A part of it has ended, or failed for a reason."""
-        self.reason = self.reason or reason
-        if self.is_consumed and not self.items:
-            self._scheduler.through(self)
-
     def __call__(self, failure: Failure) -> Any:
         is_of_answer, self.is_at_spider = self.is_at_spider, True
-        output: Any = failure
-        if self.errback is not None:
-            try:
-                output = self.errback(failure)
-            except Exception as error:
-                if not isinstance(error, CloseSpider):
-                    self.reason = f"errback raised {error!r}"
-                self._scheduler.through(self)
-                raise
-        if isinstance(output, Failure):
+        try:
+            output = failure if self.errback is None else self.errback(failure)
+            if isinstance(output, Failure):
+                output.raiseException()
+        except Exception as error:
+            # For an errback that raises what it was given Scrapy sends no signal.
+            reason = f"errback raised {error!r}"
+            if error is failure.value:
+                reason = str(error) or type(error).__name__
             # IgnoreRequest is not a failure: the request is offsite, robots.txt forbids it, or its status is
             # unwanted.
-            if not isinstance(output.value, IgnoreRequest):
-                self.reason = str(output.value) or type(output.value).__name__
-            self._scheduler.through(self)
-            return output
+            if isinstance(error, (CloseSpider, IgnoreRequest)):
+                reason = ""
+            self.is_consumed = True
+            self.scheduler.through(self, reason)
+            raise
         # What comes of an answer that a spider middleware refused passes the middlewares.
         return output if is_of_answer else self._consume(failure, output)
 
     async def _consume(self, failure: Failure, output: Any) -> AsyncIterator[Any]:
         """Yields the items of what an errback has returned, which may be anything that Scrapy accepts."""
         each = await ensure_awaitable(iterate_spider_output(output))
-        async for one in self._scheduler.middleware.process_spider_output(failure, as_async_generator(each)):
+        async for one in self.scheduler.middleware.process_spider_output(failure, as_async_generator(each)):
             yield one
 
 
@@ -93,7 +87,7 @@ class LeaseMiddleware:
         self.scheduler: Scheduler | None = None
         """Our scheduler. None before it is made, and under another one."""
         self.handed: dict[tuple[int, int], Handed] = {}
-        """By id and attempt: the leases of the scheduler, of which the engine has most."""
+        """By id and attempt: what the engine has of the scheduler."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -139,14 +133,15 @@ class LeaseMiddleware:
             yield one
         if handed is not None:
             handed.is_consumed = True
-            handed.end_if_through()
+            handed.scheduler.through(handed)
 
     def item_through(self, response: Response | Failure | None, failure: Failure | None = None) -> None:
         if (handed := self.handed_as(getattr(response, "request", None))) is not None:
             handed.items -= 1
-            handed.end_if_through(f"an item's pipeline raised {failure.value!r}" if failure else "")
+            reason = f"an item's pipeline raised {failure.value!r}" if failure else ""
+            handed.scheduler.through(handed, reason)
 
     def spider_error(self, response: Response | Failure | None, failure: Failure) -> None:
         if (handed := self.handed_as(getattr(response, "request", None))) is not None:
             handed.is_consumed = True
-            handed.end_if_through(f"callback raised {failure.value!r}")
+            handed.scheduler.through(handed, f"callback raised {failure.value!r}")

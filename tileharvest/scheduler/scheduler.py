@@ -31,7 +31,7 @@ from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.settings import open_queue, own_arguments, queue_for, without_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -86,17 +86,15 @@ class Scheduler(BaseScheduler):
         self._seen: set[bytes] = set()
         """The fingerprints of requests that only this process remembers."""
         self.is_open = False
-        """Whether the queue is open."""
-        self._is_started = False
-        """Whether Scrapy has opened the spider."""
+        """Whether the queue is told what comes, and asked for leases."""
         self._pushed: list[tuple[Entry, Request]] = []
         self._ended: list[End] = []
         """The entries, with their requests, and then the ends of leases that the queue is to be told."""
-        self._exchanging: asyncio.Task[None] | None = None
+        self._exchanging: asyncio.Task[bool] | None = None
         self._has_changed = asyncio.Event()
         """Set while the queue is to be told or asked something."""
-        self._has_told = asyncio.Event()
-        """Set when the queue has taken all that was meant for it, or takes nothing more."""
+        self._has_exchanged = asyncio.Event()
+        """Set for a moment after each exchange, and from the last one on."""
         self._ready: list[tuple[int, int, Lease, Request]] = []
         """What was leased ahead: the negative priority, a number, the lease, the request."""
         self._numbers = count()
@@ -104,10 +102,8 @@ class Scheduler(BaseScheduler):
         """What the queue answered last."""
         self._is_hungry = False
         """Whether the engine has asked in vain since it was last woken."""
-        self._waking: Request | None = None
         self.controls = Controls()
         """What a person has ordered, as of the last look."""
-        self._nothing_waits = asyncio.Event()
         self.left_nothing = False
         """Whether nothing waited any more, for now or for later, when the scheduler was closed."""
 
@@ -134,7 +130,7 @@ class Scheduler(BaseScheduler):
         return deferred_from_coro(self._open())
 
     def close(self, reason: str) -> Deferred[None]:
-        self._is_started = False  # Nothing more is asked for. What is left to tell is told last.
+        self.is_open = False  # Nothing more is asked for. What is left to tell is told last.
         return deferred_from_coro(self._close())
 
     def enqueue_request(self, request: Request) -> bool:
@@ -143,14 +139,46 @@ class Scheduler(BaseScheduler):
         The queue drops a request that its segment has seen. That is known only after this returns; the signal
         `request_dropped` is sent then.
         """
-        if request is self._waking:
+        if self._ready and request is self._ready[0][-1]:
+            # It was enqueued before. This only wakes the engine.
             return True
         origin = self.middleware.handed_as(request)
-        is_queued = self._enqueue(request)
         if origin is not None and not origin.is_at_spider:
-            # A downloader middleware has put it in the place of the one that was handed out.
+            # A downloader middleware has put this in its place. The queue is told of both at once.
+            origin.is_consumed = True
             self.through(origin)
-        return is_queued
+        if isinstance(request.errback, Handed):
+            request.errback = request.errback.errback
+        due = request.meta.get(NOT_BEFORE)
+        if due is not None and (type(due) not in (int, float) or not isfinite(due)):
+            mistake = "%s was not queued: meta['%s'] %r is not a time: give seconds since 1970"
+            _logger.error(mistake, request, NOT_BEFORE, due)
+            return self._drop("mistaken")
+        fingerprint = self._fingerprint(request) if self._filters else None
+        try:
+            body = None if self._is_tool else self._writer.write(request)
+        except CodecError as error:
+            body = None
+            self._say_in_memory(request, error)
+        # Only the process remembers a POST, as with Scrapy's scheduler: a later run must be able to log in.
+        if fingerprint is not None and (body is None or request.method == "POST"):
+            if fingerprint in self._seen:
+                return self._drop("seen")
+            self._seen.add(fingerprint)
+            fingerprint = None
+        if body is None:
+            request.meta.pop(NOT_BEFORE, None)
+            # It may have been made of a leased one.
+            request.meta.pop(LEASE, None)
+            heappush(self._memory, (due or 0.0, -request.priority, next(self._numbers), request))
+            self._count("in_memory")
+            self._count("enqueued")
+            return True
+        slot = self._crawler.engine.downloader.get_slot_key(request)
+        entry = Entry(body, self.segment, fingerprint, request.priority, due, slot)
+        self._pushed.append((entry, request))
+        self._has_changed.set()
+        return True
 
     def next_request(self) -> Request | None:
         """Returns the request that starts now, or None while none may start."""
@@ -160,20 +188,23 @@ class Scheduler(BaseScheduler):
                 # No other worker gets any of these.
                 request = heappop(self._memory)[3]
             elif self._ready:
-                request = heappop(self._ready)[3]
+                _, _, lease, request = heappop(self._ready)
+                request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
+                request.errback = handed = Handed(self, lease, request.errback)
+                self.middleware.handed[lease.id, lease.attempt] = handed
                 if len(self._ready) <= self._ahead // 2:
-                    self._look_again()
+                    self._has_changed.set()
         if request is not None:
             self._count("dequeued")
         elif not self._is_hungry:
             self._is_hungry = True
             if self._has_more:
-                self._look_again()
+                self._has_changed.set()
         return request
 
     def has_pending_requests(self) -> bool:
         """Returns whether the spider must stay. What the engine has does not count."""
-        if not self.is_open or self._crawl.is_ending:
+        if not self._is_at_work:
             return False
         is_any_here = self._ready or self._pushed or self._memory
         is_any = is_any_here or self._has_more or self._answer.elsewhere or self._stays
@@ -187,32 +218,32 @@ class Scheduler(BaseScheduler):
 
     # The ends of leases
 
-    def through(self, handed: Handed) -> None:
-        """Ends the lease of a request that is through. What was enqueued before becomes durable before, or
-        together with this. While others are ready, the queue is told with the next exchange, which comes
-        within a second. Doing it twice is harmless."""
+    def through(self, handed: Handed, reason: str = "") -> None:
+        """Ends the lease of a request of which a part is through, or has failed for a reason, if no other
+        part is left. What was enqueued before becomes durable before, or together with this. While others are
+        ready, the queue is told with the next exchange, which comes within a second."""
         lease = handed.lease
-        if self.middleware.handed.pop((lease.id, lease.attempt), None) is None or not self.is_open:
+        handed.reason = handed.reason or reason
+        is_through = handed.is_consumed and not handed.items
+        if not is_through or self.middleware.handed.pop((lease.id, lease.attempt), None) is None:
             return
         # Results that may not be kept are asked again in a later run.
         how: Any = "fail" if handed.reason else "finish" if self._crawl.is_all_kept else "release"
         self._ended.append(End(lease.id, lease.attempt, how, handed.reason))
         if not self._ready:
-            self._look_again()
+            self._has_changed.set()
 
     # What spiders, extensions and commands ask
 
     @property
     def is_busy(self) -> bool:
         """Whether the engine has any request of the queue, or gets one as soon as it has room."""
-        is_any_under_way = len(self.middleware.handed) > len(self._ready)
-        return is_any_under_way or (not self._is_throttled and bool(self._ready or self._has_more))
+        is_any_ready = not self._is_throttled and (self._ready or self._has_more)
+        return bool(self.middleware.handed or is_any_ready)
 
     async def told(self) -> None:
-        """Returns when the queue has taken all that was meant for it."""
-        self._look_again()
-        if self._exchanging is not None:
-            await self._has_told.wait()
+        """Returns when the queue has taken all that was meant for it, or when the crawl ends."""
+        await self._until(lambda: not self._has_changed.is_set())
 
     async def counts(self) -> Counts:
         """Returns how many requests are where. Raises QueueError."""
@@ -227,17 +258,17 @@ class Scheduler(BaseScheduler):
 
     async def until_nothing_waits(self) -> None:
         """Returns when the queue knows of nothing to come, or when the crawl ends."""
-        if self.is_open and not self._crawl.is_ending:
-            # It may have been so before the spider's first requests came.
-            self._nothing_waits.clear()
-        self._look_again()
-        await self._nothing_waits.wait()
+        await self._until(lambda: not (self.has_pending_requests() or self.middleware.handed))
+
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        self._has_changed.set()
+        while self._is_at_work and not is_so():
+            await self._has_exchanged.wait()
 
     # The beginning and the end
 
     async def _open(self) -> None:
         connect = self._crawler.signals.connect
-        connect(self._spider_opened, signals.spider_opened)
         connect(self._idle, signals.spider_idle)
         connect(self._closed, signals.spider_closed)
         if named := without_effect(self._crawler.settings):
@@ -256,12 +287,8 @@ class Scheduler(BaseScheduler):
             await self.queue.close()
         else:
             self.is_open = True
-
-    def _spider_opened(self) -> None:
-        self._is_started = True
-        if self.is_open:
+            self._has_changed.set()
             self._exchanging = asyncio.ensure_future(self._exchange())
-            self._look_again()
 
     def _idle(self) -> None:
         """Ends a crawl that was refused, and one that has ended, with its own reason."""
@@ -274,10 +301,8 @@ class Scheduler(BaseScheduler):
             self._crawler.spider = None
 
     async def _close(self) -> None:
-        self._nothing_waits.set()
         self._has_changed.set()
-        if self._exchanging is not None:
-            await self._exchanging
+        is_queue_sound = self._exchanging is not None and await self._exchanging
         if lost := len(self._memory):
             words = "what waited in memory was not made, and is not kept: %s"
             _logger.warning(words, counted(lost, "request"))
@@ -286,13 +311,11 @@ class Scheduler(BaseScheduler):
             until = f"{datetime.fromtimestamp(due, zone):%Y-%m-%d %H:%M:%S %Z}"
             _logger.info("requests wait until %s; run it again then", until)
         try:
-            if self.is_open:
-                under_way = self.middleware.handed
-                for _, _, lease, _ in self._ready:
-                    del under_way[lease.id, lease.attempt]
-                    self._ended.append(End(lease.id, lease.attempt, "release"))
+            if is_queue_sound:
+                self._ended += [End(lease.id, lease.attempt, "release") for _, _, lease, _ in self._ready]
                 # Scrapy has ended these requests in a way that it tells nobody of.
-                for handed in list(under_way.values()):
+                for handed in list(self.middleware.handed.values()):
+                    handed.is_consumed, handed.items = True, 0
                     self.through(handed)
                 entries = [entry for entry, _ in self._pushed]
                 await self.queue.exchange(entries, self._ended, 0, (), time.time())
@@ -303,50 +326,17 @@ class Scheduler(BaseScheduler):
         except QueueError as error:
             self._crawl.end(error)
         finally:
-            self.is_open = False
             await self.queue.close()
 
     # From requests to entries
 
-    def _enqueue(self, request: Request) -> bool:
-        if isinstance(request.errback, Handed):
-            request.errback = request.errback.errback
-        due = request.meta.get(NOT_BEFORE)
-        if due is not None and (type(due) not in (int, float) or not isfinite(due)):
-            mistake = "%s was not queued: meta['%s'] %r is not a time: give seconds since 1970"
-            _logger.error(mistake, request, NOT_BEFORE, due)
-            return self._drop("mistaken")
-        fingerprint = self._fingerprint(request) if self._filters else None
-        body = None
-        if not self._is_tool:
-            try:
-                body = self._writer.write(request)
-            except CodecError as error:
-                if not self._crawler.stats.get_value("scheduler/in_memory"):
-                    words = (
-                        "%s waits in memory, because JSON cannot hold it: %s. It is lost with the process."
-                        " scheduler/in_memory counts others, of which nothing more is said"
-                    )
-                    _logger.warning(words, request, error)
-        # Only the process remembers a POST, as with Scrapy's scheduler: a later run must be able to log in.
-        if fingerprint is not None and (body is None or request.method == "POST"):
-            if fingerprint in self._seen:
-                return self._drop("seen")
-            self._seen.add(fingerprint)
-            fingerprint = None
-        if body is None:
-            request.meta.pop(NOT_BEFORE, None)
-            # It may have been made of a leased one.
-            request.meta.pop(LEASE, None)
-            heappush(self._memory, (due or 0.0, -request.priority, next(self._numbers), request))
-            self._count("in_memory")
-            self._count("enqueued")
-            return True
-        slot = self._crawler.engine.downloader.get_slot_key(request)
-        entry = Entry(body, self.segment, fingerprint, request.priority, due, slot)
-        self._pushed.append((entry, request))
-        self._look_again()
-        return True
+    def _say_in_memory(self, request: Request, why: CodecError) -> None:
+        if not self._crawler.stats.get_value("scheduler/in_memory"):
+            words = (
+                "%s waits in memory, because JSON cannot hold it: %s. It is lost with the process."
+                " scheduler/in_memory counts others, of which nothing more is said"
+            )
+            _logger.warning(words, request, why)
 
     def _fingerprint(self, request: Request) -> bytes | None:
         """Returns the fingerprint by which a request is filtered, or None for one that is never dropped.
@@ -372,9 +362,12 @@ class Scheduler(BaseScheduler):
     def _is_held(self) -> bool:
         """Whether nothing may start: the spider has not begun or is ending, a person has paused the crawl,
         or the throttle of a map holds."""
-        crawl = self._crawl
-        is_at_work = self._is_started and crawl.beginning is None and not crawl.is_ending
+        is_at_work = self._is_at_work and self._crawl.beginning is None
         return not is_at_work or self.controls.paused is not None or self._is_throttled
+
+    @property
+    def _is_at_work(self) -> bool:
+        return self.is_open and not self._crawl.is_ending
 
     @property
     def _is_throttled(self) -> bool:
@@ -383,14 +376,10 @@ class Scheduler(BaseScheduler):
 
     # The exchange with the queue
 
-    def _look_again(self) -> None:
-        """Hands the queue what is meant for it, and asks it for leases, soon."""
-        self._has_changed.set()
-        if self._exchanging is not None and not self._exchanging.done():
-            self._has_told.clear()
-
-    async def _exchange(self) -> None:
-        """Exchanges with the queue until the crawl ends."""
+    async def _exchange(self) -> bool:
+        """Exchanges with the queue until the crawl ends. Returns False if the queue has failed. Then it is
+        told nothing more, or a parent could be finished there without its children. What it did not take
+        comes again, as after a kill."""
         looked = time.monotonic()
         try:
             while await self._is_due():
@@ -398,6 +387,7 @@ class Scheduler(BaseScheduler):
                 (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
                 entries = [entry for entry, _ in pushed]
                 held = [handed.lease for handed in self.middleware.handed.values()]
+                held += [lease for _, _, lease, _ in self._ready]
                 wanted = max(self._ahead - len(self._ready), int(self._is_hungry and not self._ready))
                 if self.controls.paused is not None:
                     wanted = 0
@@ -406,16 +396,16 @@ class Scheduler(BaseScheduler):
                 if time.monotonic() - looked >= LOOK:
                     looked = time.monotonic()
                     await self._look()
-                if not self._has_changed.is_set():
-                    self._has_told.set()
+                self._has_exchanged.set()
+                self._has_exchanged.clear()
                 self._wake()
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
-            # A queue that has failed is told nothing more, or a parent could be finished there without its
-            # children. What it did not take comes again, as after a kill.
-            self.is_open = False
             self._crawl.end(as_error(error))
+            return False
         finally:
-            self._has_told.set()
+            self.is_open = False
+            self._has_exchanged.set()
+        return True
 
     async def _is_due(self) -> bool:
         """Returns when something has changed, when a delayed request is due, or after a second, as others may
@@ -431,7 +421,7 @@ class Scheduler(BaseScheduler):
         # What the engine does in this turn of the event loop goes along.
         await asyncio.sleep(0)
         # What is left to tell when the crawl ends is told when the queue is closed.
-        return self._is_started and not self._crawl.is_ending
+        return self._is_at_work
 
     def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
         self._count("enqueued", len(requests) - len(answer.duplicates))
@@ -448,25 +438,17 @@ class Scheduler(BaseScheduler):
                 self._count("dropped/unreadable")
                 self._ended.append(End(lease.id, lease.attempt, "unsee", str(error)))
                 continue
-            request.meta[LEASE] = {"id": lease.id, "attempt": lease.attempt}
-            handed = Handed(self, lease, request.errback)
-            self.middleware.handed[lease.id, lease.attempt] = request.errback = handed
             heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
         self._answer = answer
 
     def _wake(self) -> None:
-        """Lets the engine ask for what is ready, or look whether the spider is idle.
+        """Lets the engine ask for what is ready.
 
         Scrapy has no call for that. So the engine gets a ready request as if it was new, gives it to
         `enqueue_request`, and asks for requests then."""
-        if not self.has_pending_requests() and not self.middleware.handed:
-            self._nothing_waits.set()
-        if not self._ready or not self._is_hungry or self._is_held:
-            return
-        self._is_hungry = False
-        self._waking = self._ready[0][3]
-        self._crawler.engine.crawl(self._waking)
-        self._waking = None
+        if self._ready and self._is_hungry and not self._is_held:
+            self._is_hungry = False
+            self._crawler.engine.crawl(self._ready[0][-1])
 
     async def _look(self) -> None:
         """Looks for a person's orders, and whether the crawl gets on."""

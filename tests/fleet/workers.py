@@ -175,7 +175,7 @@ class Fleet:
 
     def counts(self, name: str = MAP) -> Counts:
         """Returns what is in the queue of a map."""
-        return self._look(lambda queue: queue.counts(None, time.time()), name)
+        return self._look(lambda queue: queue.counts(None), name)
 
     def known(self) -> Sequence[Known]:
         """The workers that the queue knows to be alive, the oldest first."""

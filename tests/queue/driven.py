@@ -69,8 +69,8 @@ class Driven:
         self.held.pop(lease.id, None)
         self.tell(ends=[End(lease.id, lease.attempt, how, reason)], now=now)
 
-    def counts(self, segment: str = DAY, now: float = 0.0) -> Counts:
-        return self.run(self.queue.counts(segment, now))
+    def counts(self, segment: str = DAY) -> Counts:
+        return self.run(self.queue.counts(segment))
 
     @property
     def failed(self) -> list[tuple[str, str]]:

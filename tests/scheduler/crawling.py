@@ -106,7 +106,7 @@ class Crawls:
         return list(self._beside(lambda queue: queue.failures()))
 
     def counts(self, spider: str = "stub") -> Counts:
-        counts: Counts = self._beside(lambda queue: queue.counts(None, time.time()), spider)
+        counts: Counts = self._beside(lambda queue: queue.counts(None), spider)
         return counts
 
     def _beside(self, work: Any, spider: str = "stub") -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import datetime
@@ -62,7 +61,7 @@ class Command(ProjectCommand):
 
 async def _look(queue: RequestQueue, segment: str | None) -> tuple[Counts, Controls, Sequence[Worker] | None]:
     """Returns what is in the queue, the orders, and the workers, whom only a shared queue knows."""
-    return await queue.counts(segment, time.time()), await controls_of(queue), await queue.workers()
+    return await queue.counts(segment), await controls_of(queue), await queue.workers()
 
 
 def _without_stats(owner: QueueOwner, state: State, detail: str) -> str:

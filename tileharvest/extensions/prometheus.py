@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import time
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
@@ -94,10 +93,10 @@ class Prometheus:
         """Returns the map, what is known of its queue, and its harvest."""
         crawler, harvest, queue = self._crawl.crawler, self._crawl.harvest, None
         scheduler = scheduler_of(crawler)
-        if scheduler is not None and scheduler.is_open:
-            # The queue may close meanwhile.
+        if scheduler is not None:
+            # The queue may not be open yet, or not any more.
             with suppress(QueueError, RuntimeError):
-                counts = await scheduler.queue.counts(scheduler.segment, time.time())
+                counts = await scheduler.queue.counts(scheduler.segment)
                 queue = counts, await scheduler.queue.workers()
         assert crawler.spider is not None
         return harvest.description.name if harvest else crawler.spider.name, queue, harvest

@@ -127,6 +127,7 @@ class Counts:
     normal: int = 0
     minus: int = 0
     delayed: int = 0
+    """The requests that were not due when a worker looked last."""
     leased: int = 0
     """The number of leases of all workers."""
     failed: int = 0
@@ -227,7 +228,7 @@ class RequestQueue(Protocol):
         `held` are all leases that the worker has. Another one, whose answer was lost, is handed out again."""
         ...
 
-    async def counts(self, segment: str | None, now: float) -> Counts:
+    async def counts(self, segment: str | None) -> Counts:
         """Counts everything, with `done` and `seen` of the segment, or of the newest one for None. This may
         read all that waits."""
         ...

@@ -107,7 +107,7 @@ class LeaseMiddleware:
         if scheduler is None or scheduler.is_open:
             async for one in start:
                 yield one
-        if scheduler is not None and scheduler.is_open:
+        if scheduler is not None:
             # The engine looks whether the spider is idle when this ends.
             await scheduler.until_nothing_waits()
 

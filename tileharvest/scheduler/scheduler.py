@@ -248,7 +248,7 @@ class Scheduler(BaseScheduler):
     async def counts(self) -> Counts:
         """Returns how many requests are where. Raises QueueError."""
         await self.told()
-        return await self.queue.counts(self.segment, time.time())
+        return await self.queue.counts(self.segment)
 
     def request_of(self, failure: Failure) -> Request | None:
         """Returns the request that has failed, or None if it cannot be read."""
@@ -319,7 +319,7 @@ class Scheduler(BaseScheduler):
                     self.through(handed)
                 entries = [entry for entry, _ in self._pushed]
                 await self.queue.exchange(entries, self._ended, 0, (), time.time())
-                counts = await self.queue.counts(self.segment, time.time())
+                counts = await self.queue.counts(self.segment)
                 self.left_nothing = not counts.left and not lost
                 for name, value in counts.as_plain().items():
                     self._crawler.stats.set_value(f"scheduler/{name}", value)

@@ -146,7 +146,7 @@ class RedisQueue:
         self._own.leased = len(held) + len(leases)
         return Exchanged(leases, duplicates, bool(has_more), float(next_due) if next_due else None, elsewhere)
 
-    async def counts(self, segment: str | None, now: float) -> Counts:
+    async def counts(self, segment: str | None) -> Counts:
         slots, workers, segments = await self._pipe(
             ("smembers", self._key("slots")),
             ("zrange", self._key("workers"), 0, -1),

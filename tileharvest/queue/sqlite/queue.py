@@ -163,8 +163,8 @@ class SqliteQueue:
     ) -> Exchanged:
         return await self._run(self._exchange, pushed, ended, number, held, now)
 
-    async def counts(self, segment: str | None, now: float) -> Counts:
-        return await self._run(self._counts, segment, now)
+    async def counts(self, segment: str | None) -> Counts:
+        return await self._run(self._counts, segment)
 
     async def failures(self) -> Sequence[Failure]:
         statement = (
@@ -385,8 +385,7 @@ class SqliteQueue:
                     heappush(first, (-priority, under_way[slot], number, slot))
         return leases, bool(first)
 
-    def _counts(self, segment: str | None, now: float) -> Counts:
-        self._rows(_DUE, now)
+    def _counts(self, segment: str | None) -> Counts:
         if segment is None:
             newest = self._rows("SELECT name FROM segments WHERE name != ? ORDER BY number DESC", PUSHED)
             segment = newest[0][0] if newest else PUSHED

@@ -12,8 +12,6 @@ from tileharvest.spiders.tiles import SPIDERS
 
 USUAL_SPIDER = SPIDERS["overviewer"]
 DIFF = "tileharvest.middlewares.diff.DiffMiddleware"
-DEPTH = "scrapy.spidermiddlewares.depth.DepthMiddleware"
-LENGTH = "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware"
 
 
 @pytest.fixture
@@ -35,7 +33,6 @@ def suited(settings: Settings, spider: type[Spider] = USUAL_SPIDER, **of_project
 def test_the_spiders_of_tiles_have_what_tiles_need(settings: Settings, spider: type[Spider]) -> None:
     found = suited(settings, spider)
     assert found["DOWNLOADER_MIDDLEWARES"][DIFF] == 540
-    assert found["SPIDER_MIDDLEWARES"][DEPTH] is None
     assert found["DOWNLOAD_HANDLERS"]["https"] == "tileharvest.spiders.download.TileDownloadHandler"
     assert "c" in found.getlist("DEDUP_IGNORE_QUERY")
     assert found["REQUEST_FINGERPRINTER_CLASS"] == "tileharvest.spiders.blocks.BlockFingerprinter"
@@ -60,16 +57,9 @@ def test_other_spiders_of_the_project_have_scrapys_own_ways(settings: Settings) 
 
 
 def test_a_projects_own_components_come_to_those_of_tiles_and_go_before(settings: Settings) -> None:
-    own = {
-        "DOWNLOADER_MIDDLEWARES": {"a.project.Middleware": 5, DIFF: 545},
-        "SPIDER_MIDDLEWARES": {LENGTH: 800},
-    }
-    found = suited(settings, **own, DEPTH_LIMIT=3)
-    middlewares = found["DOWNLOADER_MIDDLEWARES"]
+    own = {"DOWNLOADER_MIDDLEWARES": {"a.project.Middleware": 5, DIFF: 545}}
+    middlewares = suited(settings, **own)["DOWNLOADER_MIDDLEWARES"]
     assert (middlewares["a.project.Middleware"], middlewares[DIFF]) == (5, 545)
-    # A setting of one that does nothing for tiles keeps it.
-    assert found["SPIDER_MIDDLEWARES"][LENGTH] == 800
-    assert DEPTH not in found["SPIDER_MIDDLEWARES"]
 
 
 def test_components_of_the_command_line_come_to_those_of_tiles_in_a_crawler_that_is_handed_over() -> None:

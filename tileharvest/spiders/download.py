@@ -238,27 +238,23 @@ class TileDownloadHandler:
         block.seconds += self._loop.time() - transfer.since
         block.under_way -= 1
         self._throttle.left(block.host)
-        if isinstance(reply, Reply) and reply.body:
-            block.size += len(reply.body)
-            self._throttle.count_bytes(len(reply.body))
-        # Most answers say whether the tile is there, and nothing new of its host.
-        if (
-            isinstance(reply, Reply)
-            and reply.status in _PLAIN
-            and block.host in self._outages.well
-            and not block.heads.suspect
-            and (block.heads.is_settled or block.gets >> bit & 1)
-        ):
-            block.replies[bit] = reply
-        elif isinstance(reply, Exception):
+        if isinstance(reply, Exception):
             self._understand(block, bit, reply)
         else:
-            answer = reply.answer(by_head=transfer.method == "HEAD")
-            if answer.location is not None and self._is_redirect(answer):
+            answer, heads = reply.answer(by_head=transfer.method == "HEAD"), block.heads
+            if reply.body:
+                block.size += len(reply.body)
+                self._throttle.count_bytes(len(reply.body))
+            # Most answers say whether the tile is there, and nothing new of its host.
+            is_plain = answer.status in _PLAIN and block.host in self._outages.well and not heads.suspect
+            if is_plain and (heads.is_settled or block.gets >> bit & 1):
+                block.answers[bit] = answer
+            elif answer.location is not None and self._is_redirect(answer):
                 block.following += 1
                 self._keep(self._follow(block, bit, transfer.method, transfer.url, transfer.terms, reply))
                 return
-            self._understand(block, bit, answer)
+            else:
+                self._understand(block, bit, answer)
         if block.size >= MOST_BYTES:
             block.cut()
         if not block.under_way:
@@ -459,10 +455,8 @@ class _BlockDownload:
         """Cuts the block short. None before its first tile has started."""
         self.under_way = self.following = 0
         """The tiles that have been asked and not answered, and those that are being redirected."""
-        self.replies: dict[int, Reply] = {}
-        """By bit: the answers that say whether the tile is there. They are read all at once in the end."""
         self.answers: dict[int, Answer | Exception] = {}
-        """By bit: all other answers."""
+        """By bit."""
         self.requests, self.seconds = 0, 0.0
         """The tiles that were asked, and how long their answers took together."""
         self.size = 0
@@ -479,11 +473,8 @@ class _BlockDownload:
             self.done.set_result(None)
 
     def response(self) -> BlockResponse:
-        request, gets, answers = self.request, self.gets, self.answers
-        for bit, reply in self.replies.items():
-            answers[bit] = reply.answer(by_head=not gets >> bit & 1)
-        body = b""
+        request, answers, body = self.request, self.answers, b""
         if self.size:
             body = b"".join(one.body for one in answers.values() if isinstance(one, Answer))
-        gets &= mask_of(answers)
+        gets = self.gets & mask_of(answers)
         return BlockResponse(request.url, request=request, body=body, answers=answers, gets=gets)

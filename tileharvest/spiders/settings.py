@@ -39,19 +39,6 @@ _COMPONENTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 """Components that are added to those of the project, which may switch off or reorder any of them."""
 
-_IDLE: Final[Mapping[str, tuple[str, ...]]] = {
-    "scrapy.spidermiddlewares.start.StartSpiderMiddleware": (),
-    "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": ("URLLENGTH_LIMIT",),
-    "scrapy.spidermiddlewares.depth.DepthMiddleware": (
-        "DEPTH_LIMIT",
-        "DEPTH_PRIORITY",
-        "DEPTH_STATS_VERBOSE",
-    ),
-    "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware": (),
-}
-"""Scrapy's middlewares that do nothing for tiles unless one of these settings is set. They take a tenth of
-what Scrapy takes for a block, so they are switched off then."""
-
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "REQUEST_FINGERPRINTER_CLASS": "tileharvest.spiders.blocks.BlockFingerprinter",
     # Cache busters, timestamps and JSONP callbacks do not make it another tile.
@@ -95,12 +82,7 @@ def suit_tiles(settings: BaseSettings) -> None:
 
     Call it from `update_settings`, after that of the class above.
     """
-    # Not every version of Scrapy has all of them.
-    known = settings["SPIDER_MIDDLEWARES_BASE"]
-    off = {
-        one: None for one, own in _IDLE.items() if one in known and not any(map(settings.getpriority, own))
-    }
-    for name, components in {**_COMPONENTS, "SPIDER_MIDDLEWARES": off}.items():
+    for name, components in _COMPONENTS.items():
         # Above what is there: a runner that is handed a crawler sets its own settings in it once more.
         priority = max(SETTINGS_PRIORITIES["spider"], (settings.getpriority(name) or 0) + 1)
         settings.set(name, {**components, **settings.getdict(name)}, priority=priority)

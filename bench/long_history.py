@@ -17,18 +17,10 @@ from PIL import Image
 from sqlalchemy import func, insert, select, update
 
 from bench.site import LAYER, TILE_SIZE, config
+from tileharvest.history.blocks import WRITE_VERSIONS
 from tileharvest.history.database import History
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, record_day
-from tileharvest.history.schema import (
-    BLOCK_LEVELS,
-    TILE,
-    changes,
-    is_same_tile,
-    tiles,
-    version_row,
-    versions,
-    write_versions,
-)
+from tileharvest.history.schema import BLOCK_LEVELS, TILE, changes, is_same_tile, tiles, version_row, versions
 from tileharvest.history.site_files import SiteFile
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import tile_at
@@ -86,7 +78,7 @@ def make(folder: Path, number: int, depth: int) -> None:
                 drawn[path] = (drawn[path] + 1) % _IMAGES
                 tile, version = places[path], Version(day, images[drawn[path]])
                 rows.append(version_row((1, tile.zoom, tile.x, tile.y), version, harvest))
-            write_versions(connection, rows)
+            WRITE_VERSIONS.execute(connection, rows)
         _follow(connection)
 
     with History.open(f"sqlite:///{folder / 'data' / 'history.sqlite'}") as history:

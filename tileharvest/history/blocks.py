@@ -56,7 +56,6 @@ from tileharvest.history.schema import (
     validators,
     version_row,
     versions,
-    write_versions,
 )
 from tileharvest.history.trust import remember, unpack
 from tileharvest.tiles.block import SIDE, WHOLE, Block, bit_of, bits_of, mask_of
@@ -243,6 +242,8 @@ _RENEW: Final = (
 )
 
 
+WRITE_VERSIONS: Final = BlockStatement(replace_into(versions, *TILE, "day"))
+"""Writes what `version_row` returns. A row replaces that of the same tile and day."""
 _OF_DAY: Final = _OF_VERSIONS & (versions.c.day == bindparam("its_day", type_=Date))
 _LATER: Final = versions.alias()
 _POINTING: Final = insert_into(tiles).from_select(
@@ -370,7 +371,7 @@ def record_versions(
     for bit, version in new.items():
         tile = block.tile(bit)
         rows.append(version_row((layer, tile.zoom, tile.x, tile.y), version, harvest))
-    write_versions(connection, rows)
+    WRITE_VERSIONS.execute(connection, rows)
     follow_versions(connection, layer, block, [day])
 
 

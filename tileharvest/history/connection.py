@@ -275,12 +275,12 @@ class BlockStatement:
         self._statements = {"sqlite": in_file, "postgresql": in_file if on_server is None else on_server}
         self._texts: dict[str, str] = {}
 
-    def execute(self, connection: Connection, its: Row) -> Any:
-        """Returns a cursor with the result."""
+    def execute(self, connection: Connection, its: Row | Sequence[Row]) -> Any:
+        """Returns a cursor with the result. Of several rows each is written."""
         if (kind := connection.dialect.name) not in self._texts:
             dialect = SQLiteDialect_pysqlite(paramstyle="named") if kind == "sqlite" else connection.dialect
             self._texts[kind] = str(self._statements[kind].compile(dialect=dialect))
-        if kind == "sqlite":
+        if kind == "sqlite" and isinstance(its, dict):
             driver: Any = connection.connection.dbapi_connection
             return driver.execute(self._texts[kind], its)
         return connection.exec_driver_sql(self._texts[kind], its)

@@ -15,7 +15,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, tuple_, upd
 
 from tileharvest.errors import HistoryError, program
 from tileharvest.history.areas import rows_in
-from tileharvest.history.blocks import follow_versions, write_present
+from tileharvest.history.blocks import WRITE_VERSIONS, follow_versions, write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
 from tileharvest.history.outlines import own_map_id
@@ -38,7 +38,6 @@ from tileharvest.history.schema import (
     version_of,
     version_row,
     versions,
-    write_versions,
 )
 from tileharvest.history.site_files import keep_site_files
 from tileharvest.tiles.block import blocks_of
@@ -370,7 +369,7 @@ def _write_versions(
         version_row((layer, *cell), one.version, one.harvest) for cell, now in changed.items() for one in now
     ]
     if rows:
-        write_versions(connection, rows)
+        WRITE_VERSIONS.execute(connection, rows)
     for block in blocks_of("", (Tile(*cell) for cell in changed)):
         follow_versions(connection, layer, block, days)
         write_present(connection, layer, block)

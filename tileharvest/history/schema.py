@@ -43,9 +43,9 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Image, Validator, Version, is_image_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
 
-    from sqlalchemy import ColumnElement, Connection, Dialect, FromClause
+    from sqlalchemy import ColumnElement, Dialect, FromClause
 
     from tileharvest.tiles.block import Block
 
@@ -495,27 +495,10 @@ def version_of(row: Iterable[Any]) -> Version:
     return Version(day, Image(sha1, extension, size), Validator(etag, last_modified))
 
 
-_WRITE_VERSION: Final = """
-INSERT INTO versions (layer, zoom, x, y, day, sha1, extension, size, etag, last_modified, harvest)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (layer, zoom, x, y, day) DO UPDATE SET sha1 = excluded.sha1, extension = excluded.extension,
-size = excluded.size, etag = excluded.etag, last_modified = excluded.last_modified, harvest = excluded.harvest
-"""
-
-
-def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> tuple[Any, ...]:
-    """Returns the values that `write_versions` takes for a tile's version. `place` is the layer's id, zoom, x
-    and y."""
+def version_row(place: tuple[int, int, int, int], version: Version, harvest: int) -> Row:
+    """Returns the row of a tile's version, but for its id, as drivers take it. `place` is the layer's id,
+    zoom, x and y."""
     image, validator = version.image, version.validator
     its_image = (None, None, None) if image is None else (image.sha1, image.extension, image.size)
-    return *place, version.day.isoformat(), *its_image, validator.etag, validator.last_modified, harvest
-
-
-def write_versions(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Writes rows of `version_row`. A row replaces that of the same tile and day.
-
-    The driver takes the values as they are. SQLAlchemy would look at each of them, which takes three times as
-    long as to write the row.
-    """
-    mark = "?" if connection.dialect.name == "sqlite" else "%s"
-    connection.exec_driver_sql(_WRITE_VERSION.replace("?", mark), rows)
+    row = *place, version.day.isoformat(), *its_image, validator.etag, validator.last_modified, harvest
+    return dict(zip(versions.c.keys()[1:], row, strict=True))

@@ -68,7 +68,7 @@ class ImportedTile(NamedTuple):
     image: Image | None
     """The image, which the store must have already. None says that the tile was not there."""
     validator: Validator = Validator()
-    """The site's validator. If it is empty, equal bytes count as `ign`."""
+    """The site's validator, if it is known."""
     missing: str | None = None
     """The reason why the archive lacks the image of a tile that it names. The tile counts as `fail` on that
     day. None if nothing is missing."""
@@ -238,16 +238,12 @@ def with_day(known: Sequence[Recorded], new: Recorded, claim: tuple[int, date] |
 
 def outcome_of(new: Version, before: Version | None) -> Outcome | None:
     """Returns the outcome of a day on which the tile had the new state, or None if it was not there and not
-    known. If the validator is empty, equal bytes count as `ign`."""
+    known. Equal bytes are `ign`, whatever their validators, because nothing was fetched."""
     if before is None or before.image is None:
         return None if new.image is None else Outcome.ADDED
     if new.image is None:
         return Outcome.GONE
-    if new.image.sha1 != before.image.sha1:
-        return Outcome.UPDATED
-    old, seen = before.validator, new.validator
-    is_same = seen.entity == old.entity if seen.etag is not None else seen.last_modified == old.last_modified
-    return Outcome.IGNORED if seen == Validator() or is_same else Outcome.NOT_MODIFIED
+    return Outcome.IGNORED if new.image.sha1 == before.image.sha1 else Outcome.UPDATED
 
 
 def _sha1(one: Recorded | None) -> str | None:

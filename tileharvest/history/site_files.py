@@ -29,11 +29,6 @@ class SiteFile(NamedTuple):
     validator: Validator
     body: bytes
 
-    @property
-    def is_worth_keeping(self) -> bool:
-        """Whether it is small enough to be kept."""
-        return len(self.body) <= MOST_BYTES
-
 
 MISSING: Final = SiteFile(Validator(etag=""), b"")
 """The value for a file that was looked for and was not there."""
@@ -64,12 +59,16 @@ def first_day_of_files(history: History, map_name: str, after: date) -> date | N
 
 
 def keep_site_files(history: History, map_name: str, day: date, files: Mapping[str, SiteFile]) -> None:
-    """Writes that the map's site had exactly these files on that day, of which there is at least one.
+    """Writes that the map's site had exactly these files on that day. The files of other days stay as they
+    were.
 
-    The files of other days stay as they were. Files of more than `MOST_BYTES` are left out.
+    Files of more than `MOST_BYTES` are left out. If that leaves none, this writes nothing.
     """
+    kept = {url: file for url, file in files.items() if len(file.body) <= MOST_BYTES}
 
     def write(connection: Connection) -> None:
+        if not kept or kept == site_files_of(history, map_name, day):
+            return
         map_id = own_map_id(connection, map_name)
         its = site_files.c.map == map_id
         later = select(func.min(harvests.c.day)).where(harvests.c.map == map_id, harvests.c.day > day)
@@ -93,11 +92,9 @@ def keep_site_files(history: History, map_name: str, day: date, files: Mapping[s
                 "last_modified": file.validator.last_modified,
                 "body": zlib.compress(file.body),
             }
-            for url, file in files.items()
-            if file.is_worth_keeping
+            for url, file in kept.items()
         ]
         connection.execute(delete(site_files).where(its, site_files.c.day == day))
-        if rows:
-            connection.execute(insert(site_files), rows)
+        connection.execute(insert(site_files), rows)
 
     history.write(write)

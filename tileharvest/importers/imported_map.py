@@ -132,7 +132,7 @@ class ImportedMap:
                 unchanged={} if last is None else self._present() - _named(tiles),
                 kept=kept_in_words(self._description),
                 stored_bytes=self._stored_bytes,
-                files=None if last is not None and site.files is last.files else site.files,
+                files=site.files,
             ),
         )
         self._site, self._day = site, day

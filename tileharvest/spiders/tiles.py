@@ -351,8 +351,7 @@ class TileSpider(Spider):
         site = await probe_politely(
             probe, description, fetch, robots, slow_down=slow_down, obeys=rules.robots
         )
-        kept = {url: file for url, file in read.items() if file.is_worth_keeping}
-        self._site_files = None if kept == known else kept
+        self._site_files = read
         return site
 
     async def _read_tree(self) -> Site | None:

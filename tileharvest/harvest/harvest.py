@@ -14,6 +14,7 @@ import logging
 import shutil
 from collections import Counter
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tileharvest.errors import AlreadyHarvestedError, BudgetError, MovedError, program
@@ -73,7 +74,7 @@ class Harvest:
     """One harvest of one map, from its beginning to its end.
 
     To make the object touches nothing; `open` begins the harvest. It is used from one event loop and is not
-    thread-safe. Calls that block run in threads.
+    thread-safe. Calls that block run in threads. `clock` returns the moment in the map's time zone.
     """
 
     walks: Walks
@@ -132,8 +133,6 @@ class Harvest:
         """The bounds of each layer, which show whether it seems to have no end."""
         self._storing = asyncio.Lock()
         """Held while images are stored. A disk takes as long for two stores side by side."""
-        self._unstored: dict[Image, bytes] = {}
-        """The images of all blocks that wait for that. They are stored together."""
         self.is_pushed = False
         """Whether only pushed tiles are asked, because the segment's harvest was complete before. May be set
         before `open`."""
@@ -169,8 +168,8 @@ class Harvest:
         return await self._looked_up(lambda history: spent(history, self.description.name, today), NO_COST)
 
     def _today(self) -> date:
-        """Returns the day by the clock, in the map's time zone. `day` may be an earlier one."""
-        return self._clock().astimezone(self.description.zone_info).date()
+        """Returns the day by the clock. `day` may be an earlier one."""
+        return self._clock().date()
 
     async def _looked_up(self, question: Callable[[History], _Answer], otherwise: _Answer) -> _Answer:
         """Returns the history's answer to a question, or `otherwise` if there is no history yet."""
@@ -360,11 +359,8 @@ class Harvest:
         await self._put(bodies)
         record, cost = self._record, self.cost_meter.take()
         try:
-            await asyncio.wrap_future(
-                record.history.writer.submit(
-                    lambda connection: record.record_block(connection, block, found, cost)
-                )
-            )
+            recording = partial(record.record_block, block=block, found=found, cost=cost)
+            await asyncio.wrap_future(record.history.writer.submit(recording))
         except HarvestEndedError as error:
             if error.reason != FINISHED:
                 raise
@@ -407,18 +403,9 @@ class Harvest:
         """Puts the images of a block into the store, and counts the bytes of those that were not there."""
         if not bodies:
             return
-        self._unstored.update(bodies)
         async with self._storing:
-            # A block that came earlier may have stored them together with its own.
-            if self._unstored.keys().isdisjoint(bodies):
-                return
-            taken, self._unstored = self._unstored, {}
-            try:
-                self.check_room(sum(map(len, taken.values())))
-                new = await asyncio.to_thread(self.holdings.store.put, taken)
-            except BaseException:
-                self._unstored.update(taken)
-                raise
+            self.check_room(sum(map(len, bodies.values())))
+            new = await asyncio.to_thread(self.holdings.store.put, bodies)
         # The cost is recorded in the transaction of the rows, so that it counts once, also after a kill.
         self.cost_meter.stored_bytes += sum(image.size for image in new)
 

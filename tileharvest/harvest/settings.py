@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tileharvest.errors import ConfigurationError, nearest, program
@@ -69,7 +70,7 @@ def harvest_for(settings: BaseSettings, arguments: Mapping[str, str]) -> Harvest
         segment=resolver(moment),
         again=dry or switch(arguments, "fresh", "asking again for everything"),
         holdings=Holdings(url, DryStore(), map_name) if dry else Holdings(url, store),
-        clock=lambda: datetime.now(UTC),
+        clock=partial(datetime.now, description.zone_info),
     )
 
 

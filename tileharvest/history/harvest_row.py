@@ -1,10 +1,9 @@
-"""The row of a harvest: how it is begun, and what its end writes, such as counts and versions of gone
-tiles."""
+"""The row of a harvest: what its beginning refuses and describes, and what its end writes, such as counts and
+versions of gone tiles."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +14,7 @@ from tileharvest.history.blocks import record_versions, write_present
 from tileharvest.history.change_indexes import store_indexes
 from tileharvest.history.connection import BlockStatement
 from tileharvest.history.costs import NO_COST, Cost, add_spending
-from tileharvest.history.outlines import description_of, own_map_id, size_in
+from tileharvest.history.outlines import description_of, size_in
 from tileharvest.history.results import found_by, layers_of
 from tileharvest.history.schema import (
     FINISHED,
@@ -42,7 +41,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Version
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import date, datetime
 
     from sqlalchemy import Connection, Row
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_ATTEMPTS: Final = re.compile(r" \(\d+ attempts?\)$")
-"""The end of a reason that says how often the tile was asked."""
 _ADD_COST: Final = BlockStatement(
     update(harvests)
     .where(
@@ -154,16 +151,6 @@ def counts_of(connection: Connection, harvest: int) -> dict[Outcome, int]:
     return dict(counted)
 
 
-def why_failed(connection: Connection, harvest: int) -> dict[str, int]:
-    """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
-    query = select(failures.c.reason, func.count()).where(failures.c.harvest == harvest)
-    its = failures.c.layer.in_(layers_of(connection, harvest))
-    reasons: Counter[str] = Counter()
-    for reason, count in connection.execute(query.where(its).group_by(failures.c.reason)):
-        reasons[_ATTEMPTS.sub("", reason)] += count
-    return dict(reasons.most_common())
-
-
 def _record_gone(connection: Connection, harvest: int, day: date) -> None:
     """Records a version without an image for each tile found gone whose latest version has an image."""
     gone = Version(day, None)
@@ -178,34 +165,8 @@ def _record_gone(connection: Connection, harvest: int, day: date) -> None:
             write_present(connection, layer, block)
 
 
-def begin_harvest(
-    connection: Connection, map_name: str, new: Mapping[str, Any], described: Sequence[Layer], *, again: bool
-) -> tuple[Row[Any], bool, dict[str, int]]:
-    """Inserts the row `new` of a harvest, but for its map, unless the map has an unfinished harvest of that
-    segment. Returns the row of the harvest, whether it is new, and the ids of its layers by name. See
-    `harvests.begin`."""
-    map_id = own_map_id(connection, map_name)
-    row = unfinished_harvest(connection, map_id)
-    is_other = row is None or row.segment != new["segment"] or (row.walk == PUSHED_WALK and again)
-    if row is not None and not is_other:
-        # Forgets why its last run ended.
-        connection.execute(update(harvests).where(harvests.c.id == row.id).values(stopped=None))
-    else:
-        if not (again or new["walk"] == PUSHED_WALK):
-            _refuse_finished(connection, map_name, map_id, new["segment"])
-        _refuse_backwards(connection, map_name, map_id, new["day"])
-        if row is not None:
-            end_harvest(connection, row.id, new["started"], INTERRUPTED)
-        inserting = insert(harvests).values({"map": map_id, **new})
-        row = connection.execute(inserting.returning(*harvests.c)).one()
-    _part_with_changed_layers(connection, map_id, row, described)
-    describe_layers(connection, map_id, row.id, described)
-    # Its earlier runs may have had other layers.
-    its_layers = select(layers.c.name, layers.c.id).where(layers.c.id.in_(layers_of(connection, row.id)))
-    return row, is_other, {name: id_ for name, id_ in connection.execute(its_layers)}  # noqa: C416
-
-
-def _refuse_finished(connection: Connection, map_name: str, map_id: int, segment: str) -> None:
+def refuse_finished(connection: Connection, map_name: str, map_id: int, segment: str) -> None:
+    """Raises AlreadyHarvestedError if a harvest of the map and the segment is finished."""
     is_its = (harvests.c.map == map_id) & (harvests.c.segment == segment) & (harvests.c.reason == FINISHED)
     if connection.execute(select(harvests.c.id).where(is_its)).first() is not None:
         raise AlreadyHarvestedError(
@@ -213,16 +174,10 @@ def _refuse_finished(connection: Connection, map_name: str, map_id: int, segment
         )
 
 
-def _refuse_backwards(connection: Connection, map_name: str, map_id: int, day: date) -> None:
-    """Raises HistoryError if the map has versions of a later day.
-
-    Reads an index of all versions of the map, but only if any of its harvests is of a later day."""
-    later = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.day > day)
-    if connection.execute(later.limit(1)).first() is None:
-        return
-    its_layers = select(layers.c.id).where(layers.c.map == map_id)
-    query = select(func.max(versions.c.day)).where(versions.c.layer.in_(its_layers))
-    latest: date | None = connection.execute(query).scalar()
+def refuse_backwards(connection: Connection, map_name: str, map_id: int, day: date) -> None:
+    """Raises HistoryError if the map has versions of a later day. Reads an index of the map's changes."""
+    query = select(func.max(changes.c.day)).join_from(changes, layers, layers.c.id == changes.c.layer)
+    latest: date | None = connection.execute(query.where(layers.c.map == map_id)).scalar()
     if latest is not None and day < latest:
         raise HistoryError(
             f"the history of map '{map_name}' has versions of {latest} already: history is only written"
@@ -230,7 +185,7 @@ def _refuse_backwards(connection: Connection, map_name: str, map_id: int, day: d
         )
 
 
-def _part_with_changed_layers(
+def part_with_changed_layers(
     connection: Connection, map_id: int, harvest: Row[Any], described: Sequence[Layer]
 ) -> None:
     """Moves the coarse zooms of each layer whose tiles nest by another factor now into a layer of their own,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from datetime import UTC
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import Integer, Text, case, func, literal, or_, select, update
+from sqlalchemy import Integer, Text, case, func, insert, literal, or_, select, update
 
 from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
@@ -14,28 +16,35 @@ from tileharvest.history.costs import NO_COST
 from tileharvest.history.harvest_row import (
     HarvestEndedError,
     add_cost,
-    begin_harvest,
     counts_of,
+    describe_layers,
     end_harvest,
+    part_with_changed_layers,
     reason_of,
-    why_failed,
+    refuse_backwards,
+    refuse_finished,
+    unfinished_harvest,
 )
-from tileharvest.history.outlines import with_size
-from tileharvest.history.results import earlier_blocks, found_in
+from tileharvest.history.outlines import own_map_id, with_size
+from tileharvest.history.results import found_in, layers_of
 from tileharvest.history.schema import (
     FINISHED,
+    INTERRUPTED,
     PARTIAL,
     PUSHED_WALK,
+    changes,
+    failures,
     harvest_counts,
     harvest_layers,
     harvests,
     is_finished,
-    layers,
     proofs,
 )
+from tileharvest.history.schema import layers as known_layers
 from tileharvest.history.trust import count_outcomes, distrust, skipped_in, tops_of, unasked_in
 from tileharvest.tiles.block import Block, bits_of, blocks_of
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome
+from tileharvest.walk.flat import EarlierBlock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,9 +59,11 @@ if TYPE_CHECKING:
     from tileharvest.tiles.grid import Tile, TileRange
     from tileharvest.tiles.layers import Layer, Size
     from tileharvest.walk.change_index import ChangedGround, ChangeIndex, StoredIndex
-    from tileharvest.walk.flat import EarlierBlock
 
 _Answer = TypeVar("_Answer")
+
+_ATTEMPTS: Final = re.compile(r" \(\d+ attempts?\)$")
+"""The end of a reason that says how often the tile was asked."""
 
 
 class HarvestRecord:
@@ -186,7 +197,25 @@ class HarvestRecord:
     def earlier(self, layer: str, areas: Sequence[TileRange]) -> dict[tuple[int, int], EarlierBlock]:
         """Returns by column and row what harvests have found in the blocks of these areas, which are all that
         there is of a layer of one zoom."""
-        return self._read(earlier_blocks, self._layer_ids[layer], areas)
+        layer_id, place = self._layer_ids[layer], (changes.c.x, changes.c.y)
+        its = (changes.c.layer == layer_id, changes.c.zoom == 0)
+        days_of_change = select(*place, func.count()).where(*its).group_by(*place)
+        others = select(harvests.c.id, harvests.c.day).where(harvests.c.id != self.id)
+
+        def read(connection: Connection) -> dict[tuple[int, int], EarlierBlock]:
+            days = {row.id: row.day for row in connection.execute(others)}
+            changed = {(x, y): count for x, y, count in connection.execute(days_of_change)}
+            return {
+                (one.column, one.row): EarlierBlock(
+                    days.get(one.harvest),
+                    one.reached & ~one.failing,
+                    one.present,
+                    changed.get(one.cover[1:], 0),
+                )
+                for one, _ in found_in(connection, self.id, layer_id, areas)
+            }
+
+        return self.history.read(read)
 
     def ended(self) -> str | None:
         """Returns the reason with which any process has ended this harvest, or None if it is unfinished."""
@@ -212,7 +241,12 @@ class HarvestRecord:
 
     def why_failed(self) -> dict[str, int]:
         """Returns the reasons of failed tiles, each with its number of tiles, the most frequent first."""
-        return self._read(why_failed)
+        its = failures.c.layer.in_(self._layer_ids.values()) & (failures.c.harvest == self.id)
+        query = select(failures.c.reason, func.count()).where(its).group_by(failures.c.reason)
+        reasons: Counter[str] = Counter()
+        for reason, count in self.history.read(lambda connection: connection.execute(query).all()):
+            reasons[_ATTEMPTS.sub("", reason)] += count
+        return dict(reasons.most_common())
 
     def found(self) -> dict[str, int]:
         """Returns by layer how many tiles this harvest has found so far, without missing and failed ones.
@@ -353,8 +387,8 @@ class HarvestRecord:
     def distrusted(self) -> dict[str, str]:
         """Returns the layers in which any process of this harvest has withdrawn trust, with the reasons."""
         query = (
-            select(layers.c.name, proofs.c.withdrawn)
-            .join_from(proofs, layers, layers.c.id == proofs.c.layer)
+            select(known_layers.c.name, proofs.c.withdrawn)
+            .join_from(proofs, known_layers, known_layers.c.id == proofs.c.layer)
             .where(proofs.c.harvest == self.id, proofs.c.withdrawn.is_not(None))
         )
         rows = self.history.read(lambda connection: connection.execute(query).all())
@@ -401,15 +435,30 @@ def begin(
     """
     if len({layer.name for layer in layers}) != len(layers) or not layers:
         raise ValueError("a harvest has at least one layer, and each once")
-    walk = PUSHED_WALK if pushed else None
-    new = {"segment": segment, "day": day, "started": started, "renderer": renderer, "walk": walk}
+    new = {"segment": segment, "day": day, "started": started, "renderer": renderer}
     inserted: list[int] = []
 
     def write(connection: Connection) -> HarvestRecord:
-        row, is_new, ids = begin_harvest(connection, map_name, new, layers, again=again)
-        if is_new:
+        map_id = own_map_id(connection, map_name)
+        row = unfinished_harvest(connection, map_id)
+        if row is not None and row.segment == segment and not (row.walk == PUSHED_WALK and again):
+            # Forgets why its last run ended.
+            connection.execute(update(harvests).where(harvests.c.id == row.id).values(stopped=None))
+        else:
+            if not (again or pushed):
+                refuse_finished(connection, map_name, map_id, segment)
+            refuse_backwards(connection, map_name, map_id, day)
+            if row is not None:
+                end_harvest(connection, row.id, started, INTERRUPTED)
+            inserting = insert(harvests).values(map=map_id, walk=PUSHED_WALK if pushed else None, **new)
+            row = connection.execute(inserting.returning(*harvests.c)).one()
             # If the connection is lost during the commit, this is called again, and may find its own row.
             inserted.append(row.id)
+        part_with_changed_layers(connection, map_id, row, layers)
+        describe_layers(connection, map_id, row.id, layers)
+        # Its earlier runs may have had other layers.
+        its_layers = known_layers.c.id.in_(layers_of(connection, row.id))
+        ids = {one.name: one.id for one in connection.execute(select(known_layers).where(its_layers))}
         return HarvestRecord(history, row, ids, today, continued=row.id not in inserted)
 
     return history.write(write)

@@ -10,13 +10,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import or_, select
 
 from tileharvest.history.areas import IN_SLICES, LARGEST
-from tileharvest.history.schema import MASKS, blocks, changes, harvest_layers, harvests
+from tileharvest.history.schema import MASKS, blocks, harvest_layers
 from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.walk.flat import EarlierBlock
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -133,25 +132,6 @@ def found_in(
                         break
                 if mask:
                     yield BlockResults(row, harvest), mask
-
-
-def earlier_blocks(
-    connection: Connection, harvest: int, layer: int, areas: Iterable[TileRange]
-) -> dict[tuple[int, int], EarlierBlock]:
-    """Returns by column and row what harvests have found in the blocks of areas of one zoom. The areas are
-    those of a layer that has no other zoom."""
-    others = select(harvests.c.id, harvests.c.day).where(harvests.c.id != harvest)
-    days = {row.id: row.day for row in connection.execute(others)}
-    place = changes.c.x, changes.c.y
-    its = (changes.c.layer == layer, changes.c.zoom == 0)
-    days_of_change = select(*place, func.count()).where(*its).group_by(*place)
-    changed = {(x, y): count for x, y, count in connection.execute(days_of_change)}
-    return {
-        (one.column, one.row): EarlierBlock(
-            days.get(one.harvest), one.reached & ~one.failing, one.present, changed.get(one.cover[1:], 0)
-        )
-        for one, _ in found_in(connection, harvest, layer, areas)
-    }
 
 
 def _first(number: int) -> int:

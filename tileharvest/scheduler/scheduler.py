@@ -31,7 +31,7 @@ from tileharvest.scheduler.request_writer import RequestWriter
 from tileharvest.scheduler.settings import open_queue, own_arguments, queue_for, without_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -312,13 +312,6 @@ class Scheduler(BaseScheduler):
             _logger.info("requests wait until %s; run it again then", until)
         try:
             if is_queue_sound:
-                self._ended += [End(lease.id, lease.attempt, "release") for _, _, lease, _ in self._ready]
-                # Scrapy has ended these requests in a way that it tells nobody of.
-                for handed in list(self.middleware.handed.values()):
-                    handed.is_consumed, handed.items = True, 0
-                    self.through(handed)
-                entries = [entry for entry, _ in self._pushed]
-                await self.queue.exchange(entries, self._ended, 0, (), time.time())
                 counts = await self.queue.counts(self.segment)
                 self.left_nothing = not counts.left and not lost
                 for name, value in counts.as_plain().items():
@@ -377,28 +370,27 @@ class Scheduler(BaseScheduler):
     # The exchange with the queue
 
     async def _exchange(self) -> bool:
-        """Exchanges with the queue until the crawl ends. Returns False if the queue has failed. Then it is
-        told nothing more, or a parent could be finished there without its children. What it did not take
-        comes again, as after a kill."""
+        """Exchanges with the queue until the scheduler is closed. Returns False if the queue has failed. Then
+        it is told nothing more, or a parent could be finished there without its children. What it did not
+        take comes again, as after a kill."""
         looked = time.monotonic()
         try:
             while await self._is_due():
-                self._has_changed.clear()
-                (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
-                entries = [entry for entry, _ in pushed]
-                held = [handed.lease for handed in self.middleware.handed.values()]
-                held += [lease for _, _, lease, _ in self._ready]
+                is_asked = self.controls.paused is None and not self._crawl.is_ending
                 wanted = max(self._ahead - len(self._ready), int(self._is_hungry and not self._ready))
-                if self.controls.paused is not None:
-                    wanted = 0
-                answer = await self.queue.exchange(entries, ended, wanted, held, time.time())
-                self._take_in(answer, [request for _, request in pushed])
+                await self._tell(wanted if is_asked else 0)
                 if time.monotonic() - looked >= LOOK:
                     looked = time.monotonic()
                     await self._look()
                 self._has_exchanged.set()
                 self._has_exchanged.clear()
                 self._wake()
+            self._ended += [End(lease.id, lease.attempt, "release") for _, _, lease, _ in self._ready]
+            # Scrapy has ended these requests in a way that it tells nobody of.
+            for handed in list(self.middleware.handed.values()):
+                handed.is_consumed, handed.items = True, 0
+                self.through(handed)
+            await self._tell(0)
         except Exception as error:  # noqa: BLE001 - a mistake of ours must end the crawl, not hang it
             self._crawl.end(as_error(error))
             return False
@@ -409,7 +401,7 @@ class Scheduler(BaseScheduler):
 
     async def _is_due(self) -> bool:
         """Returns when something has changed, when a delayed request is due, or after a second, as others may
-        have pushed something. Returns False if the crawl ends."""
+        have pushed something. Returns False if the scheduler is closed."""
         pause = LOOK
         if self._answer.next_due is not None:
             # The clock of a shared queue may be behind ours.
@@ -420,17 +412,24 @@ class Scheduler(BaseScheduler):
                     await self._has_changed.wait()
         # What the engine does in this turn of the event loop goes along.
         await asyncio.sleep(0)
-        # What is left to tell when the crawl ends is told when the queue is closed.
-        return self._is_at_work
+        return self.is_open
 
-    def _take_in(self, answer: Exchanged, requests: Sequence[Request]) -> None:
-        self._count("enqueued", len(requests) - len(answer.duplicates))
-        for place in answer.duplicates:
+    async def _tell(self, wanted: int) -> None:
+        """Tells the queue all that is meant for it, and takes in what it answers, with so many leases at
+        most."""
+        self._has_changed.clear()
+        (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
+        entries = [entry for entry, _ in pushed]
+        held = [handed.lease for handed in self.middleware.handed.values()]
+        held += [lease for _, _, lease, _ in self._ready]
+        self._answer = await self.queue.exchange(entries, ended, wanted, held, time.time())
+        self._count("enqueued", len(pushed) - len(self._answer.duplicates))
+        for place in self._answer.duplicates:
             self._drop("seen")
             self._crawler.signals.send_catch_log(
-                signals.request_dropped, request=requests[place], spider=self._crawler.spider
+                signals.request_dropped, request=pushed[place][1], spider=self._crawler.spider
             )
-        for lease in answer.leases:
+        for lease in self._answer.leases:
             try:
                 request = self._writer.read(lease.body)
             except CodecError as error:
@@ -439,7 +438,6 @@ class Scheduler(BaseScheduler):
                 self._ended.append(End(lease.id, lease.attempt, "unsee", str(error)))
                 continue
             heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
-        self._answer = answer
 
     def _wake(self) -> None:
         """Lets the engine ask for what is ready.

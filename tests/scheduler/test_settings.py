@@ -129,7 +129,6 @@ async def test_a_spider_forgets_all_segments_but_its_own_and_the_one_before(sett
     pushed = [Entry(day.encode(), day, None) for day in ("17", "18", PUSHED, "19")]
     await queue.open("20", 0.0)
     await queue.exchange(pushed, (), 0, (), 0.0)
-    await queue.close()
     await open_queue(queue, "20", crawler)
     assert set(await queue.segments()) == {"19", PUSHED, "20"}
     leases = (await queue.exchange((), (), 9, (), 0.0)).leases

@@ -124,7 +124,7 @@ class SqliteQueue:
     """A `RequestQueue` with one worker at a time and any number of commands beside it.
 
     A queue in a file outlives a SIGKILL. After a power cut it is in a state of some seconds before at most.
-    A queue in memory ends with this object, and closing keeps it.
+    A queue in memory ends when it is closed.
 
     The worker keeps a Bloom filter of what its segment has seen. The filter decides what is surely new; the
     rest is looked up.
@@ -244,8 +244,7 @@ class SqliteQueue:
 
     def _let_go(self) -> None:
         self._filter = None
-        # A queue in memory keeps its connection, or its requests would be gone.
-        if self._connection is not None and self._file is not None:
+        if self._connection is not None:
             self._connection.close()
             self._connection = None
         if self._lock is not None:
@@ -253,7 +252,6 @@ class SqliteQueue:
 
     def _discard(self) -> None:
         self._let_go()
-        self._connection = None
         if self._file is None or self._lock is None:
             return
         if not self._lock.take():

@@ -9,8 +9,9 @@ import pytest
 
 from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.description import MapDescription
-from tileharvest.politeness.probe import check_rules, probe_politely
-from tileharvest.politeness.robots import Robots
+from tileharvest.maps.rates import NO_DELAY
+from tileharvest.politeness.probe import AskedRobots, check_rules, probe_politely
+from tileharvest.politeness.rules import Rules
 from tileharvest.renderers.registry import probe
 from tileharvest.renderers.site import Fetched, ForbiddenError, Site
 
@@ -37,18 +38,19 @@ class Server:
 
     answers: dict[str, Fetched]
     asked: list[str] = field(default_factory=list)
-    robots: Robots = field(default_factory=Robots)
+    robots: AskedRobots = field(default_factory=AskedRobots)
 
     async def fetch(self, method: str, url: str) -> Fetched:
         self.asked.append(url)
         return self.answers.get(url, Fetched(404))
 
     def slow_down(self, spacing: float) -> None:
-        if spacing:
-            self.asked.append(f"at most every {spacing:g} s")
+        if spacing and (said := f"at most every {spacing:g} s") not in self.asked:
+            self.asked.append(said)
 
     def probed(self, description: MapDescription = MAP, *, obeys: bool = True) -> Site:
-        manners: Any = {"slow_down": self.slow_down, "obeys": obeys}
+        rules = Rules("map.example.net", 1, description.gap or NO_DELAY, robots=obeys)
+        manners: Any = {"rules": rules, "slow_down": self.slow_down}
         return asyncio.run(probe_politely(probe, description, self.fetch, self.robots, **manners))
 
 
@@ -72,8 +74,9 @@ def test_a_probe_that_goes_on_asks_nothing_of_a_site_whose_robots_txt_could_not_
             await fetch("GET", f"{TILES}/a.json")
         await fetch("GET", f"{TILES}/b.json")
 
+    manners: Any = {"rules": Rules("map.example.net", 1), "slow_down": server.slow_down}
     with pytest.raises(SiteError, match="nobody knows"):
-        asyncio.run(probe_politely(careless, MAP, server.fetch, Robots(), slow_down=server.slow_down))
+        asyncio.run(probe_politely(careless, MAP, server.fetch, AskedRobots(), **manners))
     assert server.asked == [ROBOTS, f"{TILES}/robots.txt"]
 
 

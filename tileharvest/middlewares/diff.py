@@ -13,9 +13,9 @@ from tileharvest.harvest.walks import located
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.maps.settings import setting
 from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.robots import UnreadableError
 from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse, BlockResult
-from tileharvest.spiders.redirects import AskLater
 from tileharvest.spiders.transfer import kinds_of
 from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
@@ -166,7 +166,7 @@ class DiffMiddleware:
         seconds = None
         if isinstance(answer, Exception):
             reason = no_answer_in_words(answer)
-            may_pass = isinstance(answer, (AskLater, *kinds_of(self._passing)))
+            may_pass = isinstance(answer, (UnreadableError, *kinds_of(self._passing)))
         else:
             seconds = retry_after(answer.retry_after, datetime.now(UTC))
             reason, may_pass = answer.phrase, (seconds or 0.0) <= self._longest

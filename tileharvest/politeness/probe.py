@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.maps.rates import NO_DELAY
 from tileharvest.maps.template import is_template
-from tileharvest.politeness.robots import NAME, origin_of, too_slow
+from tileharvest.politeness.robots import NAME, Robots, UnreadableError, origin_of, too_slow
+from tileharvest.politeness.waits import HeldError
 from tileharvest.renderers.site import ForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from tileharvest.maps.description import MapDescription
-    from tileharvest.politeness.robots import Robots
+    from tileharvest.maps.rates import Delay
+    from tileharvest.politeness.rules import Rules
     from tileharvest.renderers.site import Fetch, Fetched, Site
 
+    Ask = Callable[[str], Awaitable[Any]]
+    """Asks an address. Returns an answer with `status` and `body`."""
     Probe = Callable[[MapDescription, Fetch], Awaitable[Site]]
 
 
@@ -40,19 +44,48 @@ _FORBIDDING: Final = {
 }
 """Public services whose rules forbid to keep their tiles, whatever their robots.txt says: by the pattern of
 their hosts, what they serve, and the rule."""
+_PASSES: Final = 10.0
+"""Seconds after which a site is asked again for a robots.txt that could not be read."""
+
+
+class AskedRobots(Robots):
+    """The robots.txt of the sites of a crawl, for which each of them is asked once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: dict[str, asyncio.Future[Delay]] = {}
+        """By origin: the gap that was read or will be."""
+
+    async def look_at(self, origin: str, ask: Ask) -> Delay:
+        """Asks a site for its robots.txt, unless that was done before. Returns the gap that `read` returns.
+        Raises its error and those of `ask`, until the site is asked again after some seconds."""
+        if origin not in self.looks:
+            look = self.looks[origin] = asyncio.ensure_future(self._look_at(origin, ask))
+            look.add_done_callback(lambda done: self._forget_failure(origin, done))
+        return await self.looks[origin]
+
+    async def _look_at(self, origin: str, ask: Ask) -> Delay:
+        answer = await ask(f"{origin}/robots.txt")
+        return self.read(origin, answer.status, answer.body)
+
+    def _forget_failure(self, origin: str, look: asyncio.Future[Delay]) -> None:
+        if look.cancelled() or isinstance(look.exception(), HeldError):
+            del self.looks[origin]
+        elif look.exception() is not None:
+            asyncio.get_running_loop().call_later(_PASSES, self.looks.pop, origin, None)
 
 
 async def probe_politely(
     probe: Probe,
     description: MapDescription,
     fetch: Fetch,
-    robots: Robots,
+    robots: AskedRobots,
     *,
+    rules: Rules,
     slow_down: Callable[[float], None],
-    obeys: bool = True,
 ) -> Site:
     """Returns the probed site, and adds the rules of all its hosts to `robots`. The robots.txt of a host is
-    asked for once, and before anything else. Unless the probe `obeys`, no robots.txt is asked for.
+    asked for once, and before anything else, unless by the map's own rules none is obeyed.
 
     `fetch` keeps the pace of the map and its host. `slow_down` makes it keep at least these seconds between
     two requests, as robots.txt asks for.
@@ -63,14 +96,24 @@ async def probe_politely(
     allowed.
     """
     check_rules(description.host)
-    read: dict[str, asyncio.Future[None]] = {}
+    obeys = rules.robots
 
     async def allows(url: str) -> bool:
         origin = origin_of(url)
-        if origin not in read:
-            read[origin] = asyncio.ensure_future(_read(robots, origin, fetch, description, slow_down))
-        # A probe may go on after an error, which is raised each time that this site is to be asked.
-        await read[origin]
+        try:
+            gap = await robots.look_at(origin, partial(fetch, "GET"))
+        except UnreadableError as error:
+            raise SiteError(
+                f"{origin}/robots.txt {error}, so that nobody knows what the site allows: nothing else was"
+                " asked for; try again later"
+            ) from None
+        if (slow := too_slow(gap, rules.gap)) is not None:
+            raise SiteError(
+                f"{origin}/robots.txt {slow}, and nothing else was asked for: write delay ="
+                f" {gap.most:.0f} for map '{description.name}' in maps.toml to harvest it so slowly, or ask"
+                " its owner for less"
+            )
+        slow_down(gap.most)
         return robots.allows(url)
 
     async def fetch_allowed(method: str, url: str) -> Fetched:
@@ -108,28 +151,3 @@ def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> Forb
         f" '{name}' in maps.toml",
         site,
     )
-
-
-async def _read(
-    robots: Robots,
-    origin: str,
-    fetch: Fetch,
-    description: MapDescription,
-    slow_down: Callable[[float], None],
-) -> None:
-    """Adds the rules of a site, and keeps the gap that it asks for. Raises SiteError if they cannot be read,
-    and for a site that wants to be asked more slowly than a person has agreed to."""
-    url = f"{origin}/robots.txt"
-    answer = await fetch("GET", url)
-    gap = robots.read(origin, answer.status, answer.body)
-    if gap is None:
-        raise SiteError(
-            f"{url} answers {answer.status}, so that nobody knows what the site allows: nothing else was"
-            " asked for; try again later"
-        )
-    if (slow := too_slow(gap, description.gap or NO_DELAY)) is not None:
-        raise SiteError(
-            f"{url} {slow}, and nothing else was asked for: write delay = {gap.most:.0f} for map"
-            f" '{description.name}' in maps.toml to harvest it so slowly, or ask its owner for less"
-        )
-    slow_down(gap.most)

@@ -28,6 +28,10 @@ _FORBIDS: Final = re.compile(r"\s*di\w*[\s:]+[^\s:#]", re.IGNORECASE)
 """Matches a line that forbids something to somebody, with the misspellings that protego accepts."""
 
 
+class UnreadableError(Exception):
+    """Nobody knows at present what a site allows."""
+
+
 class Robots:
     """What the robots.txt of any sites say to us. A site of which none was read allows everything."""
 
@@ -35,16 +39,16 @@ class Robots:
         self.rules: dict[str, Protego] = {}
         """The rules by origin, only of sites that forbid something."""
 
-    def read(self, origin: str, status: int, body: bytes) -> Delay | None:
+    def read(self, origin: str, status: int, body: bytes) -> Delay:
         """Takes the answer of a site, such as `https://map.example.net:8443`, for its robots.txt. If it has
         none, or something else there, such as an HTML page, everything is allowed.
 
         Returns the gap between two requests that the site asks for, by Crawl-delay or Request-rate, whose
-        time of day is ignored. Returns None for a failure of the server, 429 included: then nobody knows what
-        is allowed (RFC 9309, section 2.3.1).
+        time of day is ignored. Raises UnreadableError for a failure of the server, 429 included (RFC 9309,
+        section 2.3.1).
         """
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
-            return None
+            raise UnreadableError(f"answers {status}")
         content = body[:_MOST] if status == HTTPStatus.OK else b""
         text = content.decode("utf-8-sig", errors="ignore")
         rules = Protego.parse(text)

@@ -13,7 +13,7 @@ from scrapy.exceptions import NotConfigured
 
 from tileharvest.errors import BudgetError, ExitStatus, TileHarvestError
 from tileharvest.history.costs import CostMeter
-from tileharvest.politeness.robots import Robots
+from tileharvest.politeness.probe import AskedRobots
 from tileharvest.politeness.waits import WORTH_A_WORD, HoldReason, Wait
 from tileharvest.tiles.outcomes import Outcome
 
@@ -53,7 +53,7 @@ class CrawlContext:
         self._cost_meter = CostMeter()
         self.rules: Rules | None = None
         """The rules of the map, given with the harvest."""
-        self.robots = Robots()
+        self.robots = AskedRobots()
         """The rules of the sites' robots.txt. They allow everything until they were read."""
         self.throttle: MapThrottle | None = None
         """Says when the next request to a site may start. None for a spider that asks for no map."""

@@ -10,10 +10,8 @@ from urllib.parse import urljoin, urlsplit
 
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.maps.rates import NO_DELAY
 from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.robots import FORBIDDEN, origin_of, too_slow
-from tileharvest.politeness.waits import HeldError
+from tileharvest.politeness.robots import FORBIDDEN, UnreadableError, origin_of, too_slow
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,15 +24,9 @@ if TYPE_CHECKING:
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _ROBOTS: Final = "/robots.txt"
-_PASSES: Final = 10.0
-"""Seconds after which another site is asked again for a robots.txt that could not be read."""
 _MOST_SITES: Final = 100
-"""The most other sites to which a map's redirects are followed. Otherwise a map that sends each tile to a new
+"""The most sites of a map, with those to which it redirects. Otherwise a map that sends each tile to a new
 name would cost a robots.txt for each tile, and memory without an end."""
-
-
-class AskLater(IgnoreRequest):
-    """A site to which a redirect leads may not be asked before its robots.txt can be read."""
 
 
 class Redirects:
@@ -46,14 +38,13 @@ class Redirects:
     def __init__(self, crawl: CrawlContext, most: int) -> None:
         """`most` is how many redirects are followed in a row."""
         self._crawl, self._most = crawl, most
-        self._looks: dict[str, asyncio.Future[str | None]] = {}
-        """By site that is not part of the map: why it must not be asked, or None if it may."""
 
     async def follow(
         self, send: Send, method: str, url: str, reply: Reply, terms: Terms
     ) -> tuple[str, Reply]:
         """Returns the address at the end of the redirects of an answer, and what is there. Raises
-        IgnoreRequest with the reason if a redirect is not followed, and the errors of `send`."""
+        IgnoreRequest with the reason if a redirect is not followed, UnreadableError if it may be another
+        time, and the errors of `send`."""
         first = url
         for _ in range(self._most):
             location = reply.location
@@ -73,60 +64,35 @@ class Redirects:
         raise IgnoreRequest(f"more than {self._most} redirects")
 
     async def _expect_allowed(self, send: Send, url: str, first: str, terms: Terms) -> None:
-        """Raises IgnoreRequest if an address must not be asked to which a site has sent us from `first`."""
+        """Raises IgnoreRequest if an address must not be asked to which a site has sent us from `first`, and
+        UnreadableError if nobody knows that now."""
+        rules, robots, throttle = self._crawl.rules, self._crawl.robots, self._crawl.throttle
         # By RFC 9309, section 2.3.1.2, a robots.txt may lie on another host. That one needs none itself.
-        if urlsplit(first).path == _ROBOTS:
+        if rules is None or not rules.robots or urlsplit(first).path == _ROBOTS:
             return
-        origin, refused, harvest = origin_of(url), None, self._crawl.harvest
-        if harvest is not None:
-            # The robots.txt of the map's own sites was read before all else.
-            folders = (part.layer.addresses.folder for part in harvest.layers.values())
-            if origin not in map(origin_of, (harvest.description.page, *folders)):
-                refused = await self._refused(send, origin, terms)
-        if refused is None and not self._crawl.robots.allows(url):
-            refused = FORBIDDEN
-        if refused is not None:
-            raise IgnoreRequest(f"the redirect to {origin} was not followed: {refused}")
+        origin = origin_of(url)
+        if origin not in robots.looks and len(robots.looks) >= _MOST_SITES:
+            raise IgnoreRequest(f"a redirect to more than {_MOST_SITES} sites was not followed")
 
-    async def _refused(self, send: Send, origin: str, terms: Terms) -> str | None:
-        """Returns why a site must not be asked, or None if it may. Its robots.txt is asked for once in a
-        crawl, and again after some seconds if it could not be read. Raises IgnoreRequest if the map leads to
-        too many sites."""
-        if origin not in self._looks:
-            if len(self._looks) >= _MOST_SITES:
-                raise IgnoreRequest(f"a redirect to more than {_MOST_SITES} other sites was not followed")
-            look = self._looks[origin] = asyncio.ensure_future(self._look_at(send, origin, terms))
-            look.add_done_callback(lambda done: self._forget_soon(origin, done))
-        return await asyncio.shield(self._looks[origin])
+        async def ask(url: str) -> Reply:
+            found = await send("GET", url, terms)
+            if isinstance(found, IgnoreRequest):
+                raise found
+            if isinstance(found, Exception):
+                raise UnreadableError(f"cannot be read ({no_answer_in_words(found)})") from found
+            return found
 
-    def _forget_soon(self, origin: str, look: asyncio.Future[str | None]) -> None:
-        if look.cancelled() or isinstance(look.exception(), HeldError):
-            del self._looks[origin]
-        elif look.exception() is not None:
-            asyncio.get_running_loop().call_later(_PASSES, self._looks.pop, origin, None)
-
-    async def _look_at(self, send: Send, origin: str, terms: Terms) -> str | None:
-        """Returns why a site must not be asked, or None if it may. Adds its robots.txt to those of the crawl.
-        Raises AskLater if it cannot be read now."""
-        crawl = self._crawl
-        if crawl.rules is not None and not crawl.rules.robots:
-            return None
-        refused = f"the redirect to {origin} was not followed: its robots.txt"
-        found = await send("GET", f"{origin}{_ROBOTS}", terms)
-        if isinstance(found, IgnoreRequest):
-            raise found
-        if isinstance(found, Exception):
-            raise AskLater(f"{refused} cannot be read ({no_answer_in_words(found)})") from found
-        gap = crawl.robots.read(origin, found.status, found.body)
-        if gap is None:
-            raise AskLater(f"{refused} answers {found.status}")
-        assert crawl.harvest is not None
-        slow = too_slow(gap, crawl.harvest.description.gap or NO_DELAY)
-        if slow is not None:
-            return f"its robots.txt {slow}"
-        if crawl.throttle is not None:
-            crawl.throttle.slow_down(gap.most)
-        return None
+        refused = f"the redirect to {origin} was not followed"
+        try:
+            gap = await robots.look_at(origin, ask)
+        except UnreadableError as error:
+            raise UnreadableError(f"{refused}: its robots.txt {error}") from error
+        if (slow := too_slow(gap, rules.gap)) is not None:
+            raise IgnoreRequest(f"{refused}: its robots.txt {slow}")
+        if throttle is not None:
+            throttle.slow_down(gap.most)
+        if not robots.allows(url):
+            raise IgnoreRequest(f"{refused}: {FORBIDDEN}")
 
 
 async def addresses_of(host: str) -> list[str]:

@@ -96,7 +96,7 @@ class SiteProbeSpider(Spider):
             await throttle.open(Budget())
             fetch, slow_down = fetch_with(self.crawler), throttle.map.slow_down
             self.site = await probe_politely(
-                probe, description, fetch, crawl.robots, slow_down=slow_down, obeys=rules.robots
+                probe, description, fetch, crawl.robots, rules=rules, slow_down=slow_down
             )
             if self.samples:
                 self.plan = await self.sample(self.site)

@@ -348,9 +348,7 @@ class TileSpider(Spider):
         fetch, relied_on = fetch_with(self.crawler, known, read), known if is_relied_on else {}
         probe = partial(probe_as_before, self.probe, self.with_indexes, relied_on, read)
         slow_down, robots = self.throttle.map.slow_down, self.crawl.robots
-        site = await probe_politely(
-            probe, description, fetch, robots, slow_down=slow_down, obeys=rules.robots
-        )
+        site = await probe_politely(probe, description, fetch, robots, rules=rules, slow_down=slow_down)
         self._site_files = read
         return site
 

@@ -43,7 +43,7 @@ class World:
     ) -> AsyncIterator[MapThrottle]:
         owed, meter = Rules(HOST, **{"concurrency": 4, **rules}), CostMeter(clock=now)
         throttle = MapThrottle(self.shared, name, owed, meter, lasts=LASTS, zone=UTC)
-        await throttle.open(budget)
+        throttle.budget = budget
         await throttle.look()
         yield throttle
         await throttle.close()
@@ -100,7 +100,7 @@ async def test_what_slows_a_map_down_counts_from_the_last_request_and_the_slowes
         await started(throttle)
         throttle.slow_down(7)
         throttle.slow_down(2)
-        throttle.adapt(3)
+        throttle.adapted = 3
         assert await starts_of(throttle, 2) == pytest.approx([7, 14])
 
 

@@ -127,14 +127,15 @@ async def stage(
         answers_head=True,
         description=SimpleNamespace(page=f"{site.url}/", host="127.0.0.1", gap=None),
     )
-    rules = Rules("127.0.0.1", concurrency)
+    rules = Rules("127.0.0.1", concurrency, robots=False)
     shared = SqliteThrottle()
     await shared.open()
     site.crawl.rules = rules
     site.throttle = site.crawl.throttle = MapThrottle(
         shared, "small", rules, site.crawl.cost_meter, lasts=300.0, zone=UTC
     )
-    await site.throttle.open(budget or Budget())
+    site.throttle.budget = budget or Budget()
+    await site.throttle.look()
     site.handler = TileDownloadHandler(crawler)
     try:
         yield site

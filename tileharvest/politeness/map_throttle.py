@@ -74,7 +74,7 @@ class MapThrottle:
         self.host = rules.host
         """The host whose rests hold the map back. The owner changes it if all tiles lie on another one."""
         self.budget = Budget()
-        """The budget of the run of all workers of the map."""
+        """The budget of the run of all workers of the map. The owner sets it."""
         self._others = Spent()
         """What the other workers had spent of it at the last look."""
         self.lacking: str | None = None
@@ -84,9 +84,9 @@ class MapThrottle:
         self._lasts, self._zone, self._clock = lasts, zone, throttle.clock
         self._delay = NO_DELAY
         """The delay of the map at this hour, or that a person has set in its place."""
-        self._slowed = self._adapted = 0.0
+        self._slowed = self.adapted = 0.0
         """The least seconds between two requests for which robots.txt and refusals have asked, and those that
-        suit how fast the host answers."""
+        suit how fast the host answers, which the owner sets."""
         self.is_paused = self.is_down = False
         """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
         may start. The owner sets both as soon as it knows."""
@@ -99,14 +99,10 @@ class MapThrottle:
         self._freed = asyncio.Event()
         """Set when a place may be free."""
 
-    async def open(self, budget: Budget) -> None:
-        """Takes part in the run of the map, which begins now if no other process does. Call `look` next."""
-        self.budget = budget
-        await self._extend(self._rules.host)
-
     async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
-        """Reads what other workers have written, and writes what this one does. A person may have paused the
-        map, or set its rate. A worker that is not busy leaves its places to others until it asks for one."""
+        """Reads what other workers have written, and writes what this one does. With the first look of the
+        first worker the run of the map begins. A person may have paused the map, or set its rate. A worker
+        that is not busy leaves its places to others until it asks for one."""
         self.is_paused, self._is_idle = is_paused, not is_busy
         for host in {self.host, *self._hosts}:
             state = self._hosts[host]
@@ -161,10 +157,6 @@ class MapThrottle:
         included, gets True until these seconds are over, except for the last `HORIZON` of them."""
         _, is_granted = await self._throttle.reserve(host, {"probe": seconds})
         return is_granted
-
-    def adapt(self, spacing: float) -> None:
-        """Keeps at least these seconds between two requests until the next call."""
-        self._adapted = spacing
 
     def slow_down(self, spacing: float) -> None:
         """Keeps at least these seconds between two requests from now on, the last one included."""
@@ -224,20 +216,18 @@ class MapThrottle:
                 await self._freed.wait()
         if self.held is not None:
             return 0
-        rests = state.rests_until > self._clock()
-        if not (rests or self.budget.requests is not None or self._limits(host)):
-            number = min(wanted, free)
-            state.on_the_way += number
-            state.last = self._clock()
-            return number
-        state.on_the_way += 1
-        has_turn = False
+        # Where a delay or a rest must be kept, one starts at a time.
+        is_paced = state.rests_until > self._clock() or bool(self._limits(host))
+        number, granted = 1 if is_paced else min(wanted, free), 0
+        state.on_the_way += number
         try:
-            has_turn = await self._has_start(host) and await self._is_granted()
+            if not is_paced or await self._has_start(host):
+                granted = await self._granted(number)
         finally:
-            if not has_turn:
-                self.left(host)
-        return int(has_turn)
+            self.left(host, number - granted)
+        if granted:
+            state.last = self._clock()
+        return granted
 
     @asynccontextmanager
     async def place(self, host: str, *, waits: bool = True) -> AsyncIterator[None]:
@@ -253,13 +243,11 @@ class MapThrottle:
             self.left(host)
 
     async def _has_start(self, host: str) -> bool:
-        """Returns True when a start at the host has come, and False when anything holds requests back."""
+        """Returns True when a start at the host has come, and False as soon as anything holds requests
+        back."""
         state, chance = self._hosts[host], random.random()  # noqa: S311 - no secret
         while self.held is None:
             limits = self._limits(host, chance)
-            if not limits and state.rests_until <= self._clock():
-                state.last = self._clock()
-                return True
             start, is_granted = await self._throttle.reserve(host, limits)
             if not is_granted:
                 # Not longer than until the next look.
@@ -274,7 +262,6 @@ class MapThrottle:
             now = self._clock()
             if wait <= 0 and now <= start + _LATE and self.held is None:
                 _logger.debug("a request of map '%s' starts at %s", self._name, start)
-                state.last = now
                 return True
         return False
 
@@ -282,7 +269,7 @@ class MapThrottle:
         """Returns the least seconds between two starts at the host, by the names of its limit and of the
         map's. `chance` is a random number from 0 to 1, by which random delays are drawn."""
         _, of_host = self._rules.limits_at(host)
-        of_map = max(self._delay.draw(chance), self._slowed, self._adapted)
+        of_map = max(self._delay.draw(chance), self._slowed, self.adapted)
         spacings = {"host": of_host.draw(chance), f"map {self._name}": of_map}
         return {name: spacing for name, spacing in spacings.items() if spacing}
 
@@ -305,13 +292,14 @@ class MapThrottle:
         if most is not None and self.spent.received_bytes >= most:
             self.lacking = self.lacking or "bytes"
 
-    async def _is_granted(self) -> bool:
-        """Takes a request from the budget. Returns whether there was one. One that does not start goes back
-        with the next look."""
+    async def _granted(self, number: int) -> int:
+        """Takes requests from the budget. Returns how many there were. One that does not start goes back with
+        the next look."""
         most = self.budget.requests
-        if most is not None:
-            await self._extend(self._rules.host, coming=1)
-            if self.spent.requests >= most:
-                self.lacking = self.lacking or "requests"
-                return False
-        return True
+        if most is None:
+            return number
+        await self._extend(self._rules.host, coming=number)
+        left = most - self.spent.requests
+        if left <= 0:
+            self.lacking = self.lacking or "requests"
+        return min(number, max(0, left))

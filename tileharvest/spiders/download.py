@@ -158,7 +158,8 @@ class TileDownloadHandler:
         block = _BlockDownload(request, layer, heads, self._terms(request), self._loop.create_future())
         if self._adapts:
             # The delay that Scrapy's AutoThrottle has found to suit the host.
-            self._throttle.adapt(self._crawler.engine.downloader.slots[request.meta["download_slot"]].delay)
+            slot = self._crawler.engine.downloader.slots[request.meta["download_slot"]]
+            self._throttle.adapted = slot.delay
         insort(self._open, block, key=attrgetter("urgency"))
         robots = self._crawl.robots
         if robots.rules:

@@ -49,7 +49,7 @@ class CrawlThrottle:
         """Takes part in the limits of the map, and begins to look. Raises QueueError."""
         await self._shared.open()
         self._looking = asyncio.ensure_future(self._look_on())
-        await self.map.open(budget)
+        self.map.budget = budget
         await self._look()
 
     async def close(self) -> None:

@@ -26,6 +26,7 @@ from tests.servers.postgresql import PostgresqlServer, postgresql_server
 from tests.servers.redis import RedisServer, redis_server
 from tests.servers.s3 import S3, lead_to
 from tests.servers.s3 import s3 as s3_server
+from tileharvest.harvest.holdings import close_histories
 
 for _name in (
     *(
@@ -151,6 +152,13 @@ def common_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all processes of pytest share, for what one of them makes for all."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(autouse=True)
+def _histories() -> Iterator[None]:
+    """Closes the histories of the test's harvests."""
+    yield
+    close_histories()
 
 
 @pytest.fixture

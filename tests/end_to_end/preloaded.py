@@ -21,6 +21,7 @@ from scrapy import cmdline, spiderloader
 from tests.compiled import share_statements
 from tests.history.making import TileResult
 from tests.middlewares.making import ALL, LATER, LAYER, added, remember
+from tileharvest.harvest.holdings import close_histories
 from tileharvest.maps.maps_file import load_hosts, load_maps
 from tileharvest.tiles.outcomes import Outcome
 
@@ -50,6 +51,7 @@ def _compile() -> None:
     with TemporaryDirectory() as folder:
         _read_maps(Path(folder))
         asyncio.run(_harvest_twice(Path(folder)))
+        close_histories()
     assert threading.active_count() == 1, "a thread would be missing in what is forked"
 
 

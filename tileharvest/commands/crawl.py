@@ -9,7 +9,6 @@ from scrapy.spiderloader import get_spider_loader
 
 from tileharvest.commands.project_command import ProjectCommand
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
-from tileharvest.harvest.holdings import kept_open
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.scheduler.crawl import crawl_of
@@ -40,8 +39,6 @@ class Command(ProjectCommand, crawl.Command):
         assert self.crawler_process is not None
         crawler = self._create_crawler(opts.spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
-        # Keeps the history open between the first look at it and the harvest.
-        with kept_open():
-            self.crawler_process.start()
+        self.crawler_process.start()
         failed = self.crawler_process.bootstrap_failed
         self.exitcode = ExitStatus.ERROR if failed else crawl_of(crawler).exit_status

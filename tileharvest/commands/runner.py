@@ -16,7 +16,6 @@ from scrapy.crawler import Crawler, CrawlerProcessBase
 
 from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.terminal import say
-from tileharvest.harvest.holdings import kept_open
 from tileharvest.renderers.registry import USUAL
 from tileharvest.spiders.log import WHOSE
 from tileharvest.spiders.tiles import SPIDERS
@@ -82,9 +81,8 @@ class Runner:
         way finish. The second signal ends everything at once.
         """
         asyncio.get_event_loop().create_task(self._run(names))
-        with kept_open():
-            # The reactor must not stop after the first crawl: another one may follow.
-            self._process.start(stop_after_crawl=False, install_signal_handlers=False)
+        # The reactor must not stop after the first crawl: another one may follow.
+        self._process.start(stop_after_crawl=False, install_signal_handlers=False)
 
     async def _run(self, names: AsyncIterator[str]) -> None:
         # Importing the reactor too early would install another one. To mypy it is a mere module.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from contextlib import contextmanager, nullcontext
+import atexit
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,6 @@ from tileharvest.history.costs import NO_COST, spend
 from tileharvest.history.database import History
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from datetime import date
 
@@ -25,40 +24,22 @@ _OPEN: Final[dict[str, History]] = {}
 """The histories that this process has open. All of its harvests share one object for each database: its
 threads, its connections, and the statements that SQLAlchemy has prepared, which take a megabyte and a tenth
 of a second."""
-_USERS: Final[Counter[str]] = Counter()
-"""How many use each of them. Who uses all of them, whichever come, counts for the empty name."""
 
 
-@contextmanager
-def borrowed(url: str) -> Iterator[History]:
-    """Opens the history, unless it is open. The last user closes it. Raises HistoryError."""
+def shared_history(url: str) -> History:
+    """Opens the history, unless this process has it open. It stays open until the process ends. Raises
+    HistoryError."""
     with _LOCK:
         if url not in _OPEN:
             _OPEN[url] = History.open(url)
-        history = _OPEN[url]
-        _USERS[url] += 1
-    try:
-        yield history
-    finally:
-        _leave(url)
+        return _OPEN[url]
 
 
-@contextmanager
-def kept_open() -> Iterator[None]:
-    """Keeps histories open until the block ends, even when nobody uses them."""
-    with _LOCK:
-        _USERS[""] += 1
-    try:
-        yield
-    finally:
-        _leave("")
-
-
-def _leave(url: str) -> None:
-    with _LOCK:
-        _USERS[url] -= 1
-        for unused in [one for one in _OPEN if not (_USERS[one] or _USERS[""])]:
-            _OPEN.pop(unused).close()
+@atexit.register
+def close_histories() -> None:
+    """Closes the histories that harvests of this process have opened."""
+    while _OPEN:
+        _OPEN.popitem()[1].close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +56,7 @@ class Holdings:
         """Opens the history, or a temporary copy for a dry run. Raises HistoryError, now or when it is
         entered."""
         if self.dry_map is None:
-            return borrowed(self.url)
+            return nullcontext(shared_history(self.url))
         if not History.is_begun(self.url):
             return History.open_temporary()
         with History.open_read_only(self.url) as history:
@@ -85,7 +66,8 @@ class Holdings:
         """Opens the history itself for reading, also for a dry run. None is entered if there is none yet.
         Raises HistoryError, now or when it is entered."""
         if self.dry_map is None:
-            return borrowed(self.url) if self.url in _OPEN or History.is_begun(self.url) else nullcontext()
+            is_begun = self.url in _OPEN or History.is_begun(self.url)
+            return nullcontext(shared_history(self.url) if is_begun else None)
         return History.open_read_only(self.url) if History.is_begun(self.url) else nullcontext()
 
     def spend(self, day: date, cost: Cost) -> None:
@@ -94,5 +76,4 @@ class Holdings:
         For another run this does nothing, because its cost is recorded already. Raises HistoryError.
         """
         if self.dry_map is not None and cost != NO_COST:
-            with borrowed(self.url) as history:
-                spend(history, self.dry_map, day, cost)
+            spend(shared_history(self.url), self.dry_map, day, cost)

@@ -1,7 +1,6 @@
 """Days that are imported in any order, compared with harvests in the order of days."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any
@@ -32,7 +31,7 @@ from tileharvest.history.schema import (
 from tileharvest.history.site_files import SiteFile, keep_site_files, site_files_of
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.history.trust import last_full
-from tileharvest.tiles.grid import Tile, TileRange
+from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -40,7 +39,6 @@ from tileharvest.tiles.versions import Validator
 
 LAYERS = ("day", "night")
 NOW = datetime(2026, 1, 2, 3, tzinfo=UTC)
-EVERYWHERE = [TileRange(0, -1023, 1023, -1023, 1023), TileRange(-1, -1022, 1022, -1022, 1022)]
 CELLS = [Tile(0, 2 * x + 1, 2 * y + 1) for x in (-6, -4, 2) for y in range(2)] + [D]
 Place = tuple[str, Tile]
 State = dict[Place, bytes]
@@ -71,7 +69,10 @@ def described(day: date) -> list[Layer]:
 
 def whole_day(day: date, there: Mapping[Place, bytes], **more: Any) -> ImportedDay:
     named = [ImportedTile(*place, image_of(body), validator_of(body)) for place, body in there.items()]
-    kwargs: dict[str, Any] = {"areas": dict.fromkeys(LAYERS, EVERYWHERE), "tiles": named, **more}
+    absent = [
+        ImportedTile(layer, cell, None) for layer in LAYERS for cell in CELLS if (layer, cell) not in there
+    ]
+    kwargs: dict[str, Any] = {"is_complete": True, "tiles": named + absent, **more}
     return ImportedDay(
         map_name="world",
         source="folder",
@@ -172,7 +173,7 @@ def test_a_day_that_is_recorded_again_takes_the_place_of_what_its_source_had(
 
 
 def only(history: History, day: date, *named: ImportedTile, **more: Any) -> DayRecord:
-    return record_day(history, replace(whole_day(day, {}, areas=None, **more), tiles=named))
+    return record_day(history, whole_day(day, {}, is_complete=False, tiles=named, **more))
 
 
 def of(tile: Tile, body: bytes | None, etag: str | None = None) -> ImportedTile:

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, func, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError, program
-from tileharvest.history.areas import rows_in
 from tileharvest.history.blocks import WRITE_VERSIONS, follow_versions, write_present
 from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
@@ -53,7 +52,7 @@ if TYPE_CHECKING:
 
     from tileharvest.history.database import History
     from tileharvest.history.site_files import SiteFile
-    from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.grid import Cell
     from tileharvest.tiles.layers import Layer
 
 _AT_ONCE: Final = 500
@@ -91,13 +90,9 @@ class ImportedDay:
     layers: Sequence[Layer]
     tiles: Sequence[ImportedTile]
     """The named tiles, each once. They take about 0.5 KB each."""
-    areas: Mapping[str, Sequence[TileRange]] | None = None
-    """The areas, by layer, in which no other tiles were there than the named ones.
-
-    None says that other tiles were as before, or that nothing is known of them."""
     is_complete: bool = False
-    """Whether all tiles that are not named were as in the last harvest before this day. True is for days
-    without areas only."""
+    """Whether all tiles that are not named were as in the last harvest before this day. Otherwise nothing is
+    known of them."""
     unchanged: Mapping[str, int] = field(default_factory=dict)
     """The numbers of unchanged tiles, by layer, that are not named. They go into the counts."""
     kept: str | None = None
@@ -113,7 +108,7 @@ class ImportedDay:
 
     def __post_init__(self) -> None:
         names = {layer.name for layer in self.layers}
-        if not {one.layer for one in self.tiles} | set(self.areas or ()) <= names:
+        if not {one.layer for one in self.tiles} <= names:
             raise ValueError("an imported day names a layer that it does not have")
 
     @property
@@ -165,9 +160,9 @@ def record_day(history: History, day: ImportedDay) -> DayRecord:
     counts of later harvests stay what these have found. Days of which only changes are known should come in
     their order, because it is not kept which tiles they have seen unchanged.
 
-    The images must be in the store. Takes about 100 microseconds for each named tile; with `areas` it also
-    reads each tile that is known there. Raises HistoryError if the map has an unfinished harvest, because
-    that compares with versions which it has read before. Nothing is changed then.
+    The images must be in the store. Takes about 100 microseconds for each named tile. Raises HistoryError if
+    the map has an unfinished harvest, because that compares with versions which it has read before. Nothing
+    is changed then.
     """
 
     def write(connection: Connection) -> DayRecord:
@@ -275,7 +270,7 @@ def _write_harvest(connection: Connection, map_id: int, day: ImportedDay) -> int
         "renderer": day.renderer,
         "reason": FINISHED,
         "stored_bytes": day.stored_bytes,
-        "walk": IMPORTED_WALK if day.is_complete or day.areas is not None else CHANGES_WALK,
+        "walk": IMPORTED_WALK if day.is_complete else CHANGES_WALK,
         "walk_reason": day.state,
     }
     its = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.segment == day.segment)
@@ -297,25 +292,21 @@ def _record_layer(
     if claim is not None and claim[1] == day.day:
         # That harvest has asked the site itself.
         return Counter(), len(named)
-    cells = set(named)
-    for area in (day.areas or {}).get(name, ()):
-        there = rows_in(connection, tiles, select(tiles.c.zoom, tiles.c.x, tiles.c.y), layer, area)
-        cells.update((zoom, x, y) for zoom, x, y in there)
     counts, left_out = Counter({Outcome.IGNORED: day.unchanged.get(name, 0)}), 0
-    for part in in_parts(sorted(cells), _AT_ONCE):
+    for part in in_parts(sorted(named), _AT_ONCE):
         known = _known(connection, layer, part)
         changed: dict[Cell, list[Recorded]] = {}
         days: set[date] = set()
         for cell in part:
-            all_known, one = known[cell], named.get(cell)
+            all_known, one = known[cell], named[cell]
             if any(each.version.day == day.day and each.harvest != harvest for each in all_known):
                 # Another source, or a harvest, has recorded the version of the same day. It stays.
                 left_out += 1
                 continue
-            if one is not None and one.missing is not None:
+            if one.missing is not None:
                 counts[Outcome.FAILED] += 1
                 continue
-            new = Version(day.day, None) if one is None else Version(day.day, one.image, one.validator)
+            new = Version(day.day, one.image, one.validator)
             before = [each for each in all_known if each.version.day < day.day]
             outcome = outcome_of(new, before[-1].version if before else None)
             if outcome is not None:

@@ -127,7 +127,6 @@ class ImportedMap:
                 renderer=site.site.renderer,
                 layers=layers,
                 tiles=tiles,
-                areas=None if last is not None else {one: site.kept(one) for one in site.layers},
                 is_complete=True,
                 unchanged={} if last is None else self._present() - _named(tiles),
                 kept=kept_in_words(self._description),
@@ -175,10 +174,10 @@ class ImportedMap:
         return version is not None and not version.gone
 
     def _all(self, site: SnapshotSite, results: Mapping[Place, Verdict]) -> list[ImportedTile]:
-        """Returns all tiles of the day. A tile that is not among them was not there."""
-        failed = {place: one for place, one in results.items() if one.reason is not None}
-        there = ((place, self._latest[place]) for place in self._known(site) if place not in failed)
-        return _imported(failed) + [ImportedTile(*place, one.image, one.validator) for place, one in there]
+        """Returns all tiles of the day, those that are gone among them."""
+        absent = {place: one for place, one in results.items() if one.image is None}
+        there = ((place, self._latest[place]) for place in self._known(site) if place not in absent)
+        return _imported(absent) + [ImportedTile(*place, one.image, one.validator) for place, one in there]
 
     def _present(self) -> Counter[str]:
         """Returns the number of existing tiles of each layer, by their latest versions."""

@@ -12,7 +12,6 @@ from tileharvest.errors import ConfigurationError, SiteError
 from tileharvest.maps.template import is_template
 from tileharvest.politeness.robots import NAME, Robots, UnreadableError, origin_of, too_slow
 from tileharvest.politeness.waits import HeldError
-from tileharvest.renderers.site import ForbiddenError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tileharvest.maps.description import MapDescription
     from tileharvest.maps.rates import Delay
     from tileharvest.politeness.rules import Rules
-    from tileharvest.renderers.site import Fetch, Fetched, Site
+    from tileharvest.renderers.site import Fetch, Fetched, ForbiddenError, Site
 
     Ask = Callable[[str], Awaitable[Any]]
     """Asks an address. Returns an answer with `status` and `body`."""
@@ -145,6 +144,9 @@ def check_rules(host: str) -> None:
 
 
 def _forbidden(url: str, what: str, name: str, site: Site | None = None) -> ForbiddenError:
+    # Who has installed the scheduler alone has no renderers: they need the extra `maps`.
+    from tileharvest.renderers.site import ForbiddenError  # noqa: PLC0415
+
     return ForbiddenError(
         f"{origin_of(url)}/robots.txt forbids {what}, and no tile was asked for: ask the owner to allow"
         f" {urlsplit(url).path} to {NAME} there; with the permission alone write robots = false for map"

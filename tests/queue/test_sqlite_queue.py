@@ -112,7 +112,7 @@ def _write_older(file: Path) -> None:
     ("write", "said"),
     [
         (lambda file: file.write_bytes(b"somebody's text, not a database" * 99), f"not deleted.*{AFRESH}"),
-        (_write_older, f"not of this version of TileHarvest \\(its format is 2, this one's 8\\).*{AFRESH}"),
+        (_write_older, f"not of this version of TileHarvest \\(its format is 2, this one's 9\\).*{AFRESH}"),
     ],
     ids=["text", "older"],
 )

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-VERSION: Final = 8
+VERSION: Final = 9
 """The version of the tables, kept as SQLite's user_version."""
 
 LOCK_TIMEOUT: Final = 30.0
@@ -54,7 +54,7 @@ _TABLES: Final = (
     "CREATE TABLE segments (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, done INTEGER NOT NULL)",
     "CREATE TABLE notes (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE seen (
-        segment INTEGER NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
+        segment TEXT NOT NULL, fingerprint BLOB NOT NULL, PRIMARY KEY (segment, fingerprint)
     ) WITHOUT ROWID""",
     # AUTOINCREMENT: an id is never used again, or the holder of an old lease could end another request's.
     # `attempt` counts how often a request was handed out, `lost` how often its worker ended meanwhile.
@@ -73,9 +73,7 @@ _TABLES: Final = (
 _INSERT: Final = """
     INSERT INTO requests (segment, slot, priority, fingerprint, body, state, due)
     VALUES (?, ?, ?, ?, ?, ?, ?)"""
-_SEE: Final = """
-    INSERT OR IGNORE INTO seen SELECT number, ? FROM segments WHERE name = ? RETURNING 1"""
-_SEEN: Final = "SELECT fingerprint FROM seen JOIN segments ON number = segment WHERE name = ?"
+_SEE: Final = "INSERT OR IGNORE INTO seen VALUES (?, ?) RETURNING 1"
 # The first request that waits in the slot, or else in the next one that has any. One step of the index.
 _FIRST: Final = """
     SELECT slot, priority, id FROM requests WHERE state = 'waiting' AND slot >= ?
@@ -98,8 +96,7 @@ _ENDINGS: Final = {
 }
 _UNSEE: Final = """
     DELETE FROM seen WHERE (segment, fingerprint) IN (
-        SELECT segments.number, fingerprint FROM requests JOIN segments ON segments.name = segment
-        WHERE id = ? AND attempt = ?
+        SELECT segment, fingerprint FROM requests WHERE id = ? AND attempt = ?
     )"""
 _FAILED: Final = "SELECT fingerprint, segment FROM requests WHERE id = ? AND state = 'failed'"
 _TAKE_UP: Final = """
@@ -114,7 +111,7 @@ _COUNTS: Final = """
         (SELECT count(*) FROM requests WHERE state = 'leased'),
         (SELECT count(*) FROM requests WHERE state = 'failed'),
         coalesce((SELECT done FROM segments WHERE name = ?1), 0),
-        (SELECT count(*) FROM seen WHERE segment = (SELECT number FROM segments WHERE name = ?1))"""
+        (SELECT count(*) FROM seen WHERE segment = ?1)"""
 
 _THREAD: Final = ThreadPoolExecutor(1, thread_name_prefix="queue")
 """Does the work of all queues of a process, so that the event loop never waits for the disk."""
@@ -299,7 +296,7 @@ class SqliteQueue:
         self._rows(_GIVE_UP, WORKER_ENDED.format(attempts=2 * most), now, 2 * most)
         self._rows(_TAKE_BACK, most, LAST)
         self._open_segment(segment)
-        seen = self._rows(_SEEN, segment)
+        seen = self._rows("SELECT fingerprint FROM seen WHERE segment = ?", segment)
         room, growth = max(_EXPECTED, len(seen) * 5 // 4), ScalableBloomFilter.SMALL_SET_GROWTH
         self._filter = ScalableBloomFilter(room, _ERROR_RATE, growth)
         for (fingerprint,) in seen:
@@ -348,7 +345,7 @@ class SqliteQueue:
             # The filter hashes the UTF-8 of `str(key)`.
             and not self._filter.add(fingerprint.hex())
         )
-        return bool(self._rows(_SEE, fingerprint, segment)) or is_surely_new
+        return bool(self._rows(_SEE, segment, fingerprint)) or is_surely_new
 
     def _end(self, end: End, now: float) -> None:
         key = end.id, end.attempt
@@ -405,7 +402,7 @@ class SqliteQueue:
 
     def _forget(self, segment: str) -> None:
         self._rows("DELETE FROM requests WHERE segment = ? AND state != 'failed'", segment)
-        self._rows("DELETE FROM seen WHERE segment = (SELECT number FROM segments WHERE name = ?)", segment)
+        self._rows("DELETE FROM seen WHERE segment = ?", segment)
         self._rows("DELETE FROM segments WHERE name = ?", segment)
 
 

@@ -21,6 +21,9 @@ NOT_BEFORE: Final = "not_before"
 """Key of meta, an order that any spider may give: seconds since 1970 before which the request is not
 offered."""
 
+_PLAIN: Final = frozenset({str, int, bool, NoneType})
+"""The types whose values JSON always gives back as they were."""
+
 _DIGITS: Final = 8
 """The length of the checksum, CRC-32 in hexadecimal, that stands before the JSON. A flipped bit on the disk
 would else become another address, and nobody would notice."""
@@ -113,15 +116,15 @@ def _check(value: Any, field: str) -> None:
     kind = type(value)
     if kind in (dict, list, tuple):
         # A dict's keys are texts of the plain class.
-        is_kept = kind is not dict or all(type(key) is str for key in value)
+        is_kept = kind is not dict or {*map(type, value)} <= {str}
         for inner in value.values() if kind is dict else value:
-            _check(inner, field)
+            if type(inner) not in _PLAIN:
+                _check(inner, field)
     elif kind is float:
         is_kept = isfinite(value)
     else:
         # A subclass of `str` passes, such as lxml's texts, which parsers put into links.
-        is_text = isinstance(value, str) and not isinstance(value, Enum)
-        is_kept = is_text or kind in (bool, int, NoneType)
+        is_kept = isinstance(value, str) and not isinstance(value, Enum)
     if not is_kept:
         raise CodecError(
             f"{field} has {value!r:.60}; JSON knows texts, finite numbers, True, False and None, in lists, or"

@@ -41,12 +41,12 @@ class RequestWriter:
         kind = type(request).__name__
         if self._classes.get(kind) is not type(request):
             raise CodecError(f"its class is {kind}, and none of {self._allowed}")
-        callback, errback = request.callback, request.errback
-        for field, method in (("callback", callback), ("errback", errback)):
+        found = {name: getattr(request, name) for name in request.attributes}
+        for field in ("callback", "errback"):
+            method = found[field]
             if not (method is None or (isinstance(method, MethodType) and method in self._names)):
                 raise CodecError(f"its {field} {method!r} is not a method of the spider")
-        found = {name: getattr(request, name) for name in request.attributes}
-        found["callback"], found["errback"] = self._names.get(callback), self._names.get(errback)
+            found[field] = self._names.get(method)
         found["meta"] = {key: value for key, value in request.meta.items() if key not in _OF_THE_MOMENT}
         found["headers"] = list(request.headers.items())
         # It has done its work when a JsonRequest was made.

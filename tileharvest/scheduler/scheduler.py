@@ -171,8 +171,8 @@ class Scheduler(BaseScheduler):
             # It may have been made of a leased one.
             request.meta.pop(LEASE, None)
             heappush(self._memory, (due or 0.0, -request.priority, next(self._numbers), request))
-            self._count("in_memory")
-            self._count("enqueued")
+            for name in ("in_memory", "enqueued"):
+                self._crawler.stats.inc_value(f"scheduler/{name}")
             return True
         slot = self._crawler.engine.downloader.get_slot_key(request)
         entry = Entry(body, self.segment, fingerprint, request.priority, due, slot)
@@ -195,7 +195,7 @@ class Scheduler(BaseScheduler):
                 if len(self._ready) <= self._ahead // 2:
                     self._has_changed.set()
         if request is not None:
-            self._count("dequeued")
+            self._crawler.stats.inc_value("scheduler/dequeued")
         elif not self._is_hungry:
             self._is_hungry = True
             if self._has_more:
@@ -281,7 +281,8 @@ class Scheduler(BaseScheduler):
             if self._crawl.harvest is None:
                 # A spider that makes the same requests in each segment asks only once: they are seen then.
                 ids = [one.id for one in await self.queue.failures() if one.segment != self.segment]
-                self._count("retried_failures", await self.queue.take_up(ids, self.segment))
+                retried = await self.queue.take_up(ids, self.segment)
+                self._crawler.stats.inc_value("scheduler/retried_failures", retried)
         except TileHarvestError as error:
             self._crawl.end(error)
             await self.queue.close()
@@ -344,7 +345,7 @@ class Scheduler(BaseScheduler):
         return found
 
     def _drop(self, why: str) -> bool:
-        self._count(f"dropped/{why}")
+        self._crawler.stats.inc_value(f"scheduler/dropped/{why}")
         if why == "seen":
             self._crawler.stats.inc_value("dupefilter/filtered")
         return False
@@ -423,7 +424,7 @@ class Scheduler(BaseScheduler):
         held = [handed.lease for handed in self.middleware.handed.values()]
         held += [lease for _, _, lease, _ in self._ready]
         self._answer = await self.queue.exchange(entries, ended, wanted, held, time.time())
-        self._count("enqueued", len(pushed) - len(self._answer.duplicates))
+        self._crawler.stats.inc_value("scheduler/enqueued", len(pushed) - len(self._answer.duplicates))
         for place in self._answer.duplicates:
             self._drop("seen")
             self._crawler.signals.send_catch_log(
@@ -434,7 +435,7 @@ class Scheduler(BaseScheduler):
                 request = self._writer.read(lease.body)
             except CodecError as error:
                 _logger.error("%s; the page is asked anew when the spider comes to it again", error)
-                self._count("dropped/unreadable")
+                self._drop("unreadable")
                 self._ended.append(End(lease.id, lease.attempt, "unsee", str(error)))
                 continue
             heappush(self._ready, (-lease.priority, next(self._numbers), lease, request))
@@ -469,10 +470,6 @@ class Scheduler(BaseScheduler):
             _logger.info("a person has stopped %s '%s'", kind, name)
             self._crawl.end("stopped")
         controls.say_news(before, f"{kind} '{name}'", name)
-
-    def _count(self, name: str, number: int = 1) -> None:
-        if number:
-            self._crawler.stats.inc_value(f"scheduler/{name}", number)
 
 
 def scheduler_of(crawler: Crawler) -> Scheduler | None:

@@ -160,6 +160,14 @@ class SlowListener:
         await asyncio.sleep(0.3)
 
 
+class ForgetfulMiddleware:
+    """A downloader middleware that makes one request in place of another, and takes nothing over of that."""
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        other = Request(response.urljoin("2"), callback=request.callback)
+        return other if request.url.endswith("/1") else response
+
+
 class RefusingPipeline:
     """Raises for an item that says it is bad."""
 

@@ -89,6 +89,15 @@ def test_a_redirect_to_a_page_that_was_seen_ends_there(crawls: Crawls) -> None:
     assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
 
 
+def test_a_request_that_a_middleware_replaces_by_another_one_keeps_no_crawl_from_its_end(
+    crawls: Crawls,
+) -> None:
+    page, _ = crawls.write_page("1"), crawls.write_page("2")
+    middlewares = {"tests.scheduler.stub_spiders.ForgetfulMiddleware": 1}
+    (crawled,) = crawls.crawl(run(page, DOWNLOADER_MIDDLEWARES=middlewares))
+    assert (crawls.asked(), crawled.counted("left")) == (["/1", "/2"], 0)
+
+
 def test_without_a_dupefilter_nothing_is_dropped(crawls: Crawls) -> None:
     page = crawls.write_page("1")
     crawls.crawl(run(page, page, DUPEFILTER_CLASS="scrapy.dupefilters.BaseDupeFilter"))

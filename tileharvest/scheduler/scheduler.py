@@ -257,8 +257,16 @@ class Scheduler(BaseScheduler):
         return None
 
     async def until_nothing_waits(self) -> None:
-        """Returns when the queue knows of nothing to come, or when the crawl ends."""
-        await self._until(lambda: not (self.has_pending_requests() or self.middleware.handed))
+        """Returns when the queue and the engine know of nothing to come, or when the crawl ends."""
+        engine = self._crawler.engine
+
+        def nothing_waits() -> bool:
+            # A middleware may have dropped what was handed out, of which the engine tells nobody.
+            slot = engine.scraper.slot
+            is_engine_idle = not engine.downloader.active and (slot is None or slot.is_idle())
+            return not self.has_pending_requests() and (is_engine_idle or not self.middleware.handed)
+
+        await self._until(nothing_waits)
 
     async def _until(self, is_so: Callable[[], bool]) -> None:
         self._has_changed.set()

@@ -81,11 +81,11 @@ def test_a_host_is_doubted_after_failures_in_a_row() -> None:
 @pytest.mark.parametrize(
     ("status", "pauses", "said"),
     [
-        (503, [1, 2, 4, 8, 8, 7], "has not answered for 30 s"),
-        (403, [0, 1, 2, 4, 8, 8, 7], "still refuses requests"),
+        (503, [1, 2, 4, 8, 8, 8], "has not answered for 30 s"),
+        (403, [0, 1, 2, 4, 8, 8, 8], "still refuses requests"),
     ],
 )
-async def test_pauses_double_and_a_last_probe_ends_the_patience(
+async def test_pauses_double_until_a_probe_finds_that_the_patience_has_ended(
     status: int, pauses: list[float], said: str
 ) -> None:
     crawl = Crawl()
@@ -149,7 +149,7 @@ def test_each_limit_makes_the_pace_half_of_what_it_was_or_less_until_that_does_n
     health, spacings = HostHealth(LIMITS), []
     for requests, seconds in ((50, 1.0), (100, 5.0), (150, 5.1)):
         assert health.slow_down(requests, seconds)
-        health.answered(well=True)
+        health.answered()
         spacings.append(health.spacing)
     assert spacings == pytest.approx([2 * 1 / 50, 2 * 4 / 50, 4 * 4 / 50])
     assert [health.slow_down(0, 0.0) for _ in range(MOST_REFUSALS + 1)] == [True] * MOST_REFUSALS + [False]
@@ -159,7 +159,7 @@ def test_each_limit_makes_the_pace_half_of_what_it_was_or_less_until_that_does_n
 def test_a_host_that_refuses_a_tenth_is_asked_slower(refusals: int, requests: int, is_many: bool) -> None:
     health = HostHealth(LIMITS)
     for _ in range(refusals):
-        health.answered(well=True)
+        health.answered()
         assert not health.failed(is_refusal=True)
     assert health.refuses_many(requests) is is_many
     health.slow_down(requests, 1.0)

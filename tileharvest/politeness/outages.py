@@ -4,10 +4,7 @@ slowly, and given up. Pure."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Final
 
 SLOWER: Final = 2.0
 """How many times longer the time between two requests becomes after each refusal."""
@@ -42,16 +39,6 @@ class OutageLimits:
         if self.failures < 1 or not 0 < self.pause <= self.longest_pause or not self.patience >= 0:
             raise ValueError(f"{self} cannot be")
 
-    def pauses(self, *, is_refusal: bool) -> Iterator[float]:
-        """Yields the seconds before each probe of a host, twice as many each time. After refusals the first
-        probe comes at once."""
-        if is_refusal:
-            yield 0.0
-        pause = self.pause
-        while True:
-            yield pause
-            pause = min(2 * pause, self.longest_pause)
-
 
 class HostHealth:
     """Whether one host is up, and whether it limits us, as far as its answers show.
@@ -85,12 +72,10 @@ class HostHealth:
         self._refused += is_refusal
         return self._failures >= self._failures_to_doubt
 
-    def answered(self, *, well: bool = False) -> None:
-        """Notes that a request got any answer, or a good one (`well`). This does not end a doubt, because the
-        request may have started before it."""
-        self._failures = 0
-        if well:
-            self._rests = 0
+    def answered(self) -> None:
+        """Notes that a request got a good answer. This does not end a doubt, because the request may have
+        started before it."""
+        self._failures = self._rests = 0
 
     def dispelled(self, *, was_down: bool) -> None:
         """Ends the doubt: a probe was answered. The host `was_down` unless that was the first probe."""

@@ -14,7 +14,7 @@ from tileharvest.politeness.outages import HostHealth, no_answer_in_words
 from tileharvest.politeness.waits import HoldReason, noted
 from tileharvest.scheduler.crawl import as_error, cancel
 from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.verdict import GONE_STATUSES, OK, PASSING, REFUSED, TOO_MANY, Answer
+from tileharvest.tiles.verdict import GONE_STATUSES, REFUSED, TOO_MANY, Answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-_SERVER_FAILURES: Final = 500
-"""The first status by which a server says that it has failed."""
+_ERRORS: Final = 400
+"""The first status of an error."""
 
 
 class Outages:
@@ -57,9 +57,9 @@ class Outages:
         """Takes the answer to an attempt at a tile. Returns it as it counts, or None if it says nothing of
         the tile, because the host is doubted: then the tile is as it was."""
         # On a map that is mostly empty, hardly any answer but 404 comes.
-        if isinstance(answer, Answer) and (answer.status == OK or answer.status in GONE_STATUSES):
+        if isinstance(answer, Answer) and (answer.status < _ERRORS or answer.status in GONE_STATUSES):
             if host in self._hosts:
-                self._hosts[host].answered(well=True)
+                self._hosts[host].answered()
             else:
                 self.well.add(host)
             self._good[host] = url
@@ -69,8 +69,6 @@ class Outages:
         if self.is_in_doubt(answer):
             self._note_failure(host, url, is_refusal=False)
             return None if host in self._probing else answer
-        if isinstance(answer, Answer) and host in self._hosts:
-            self._hosts[host].answered(well=False)
         return answer
 
     def is_in_doubt(self, answer: Answer | Exception) -> bool:
@@ -82,10 +80,16 @@ class Outages:
     def slow_down(self, host: str) -> None:
         """Asks a host more slowly that has refused more. Ends the crawl if that does not help."""
         cost_meter, health = self._crawl.cost_meter, self._health(host)
-        if health.slow_down(cost_meter.requests, cost_meter.worked):
-            self._throttle.slow_down(health.spacing)
-        else:
+        if not health.slow_down(cost_meter.requests, cost_meter.worked):
             self._crawl.end(_still_refused(host))
+            return
+        self._throttle.slow_down(health.spacing)
+        _logger.warning(
+            "%s refuses requests that come so fast: from now on it is asked at most once in %.2g s; write"
+            " requests_per_second for the map in maps.toml",
+            host,
+            health.spacing,
+        )
 
     async def close(self) -> None:
         """Ends all probes."""
@@ -114,13 +118,6 @@ class Outages:
         health = self._health(host)
         is_limit = answer.status == TOO_MANY or health.spacing > 0
         if is_limit and health.refuses_many(self._crawl.cost_meter.requests):
-            if not health.spacing:
-                _logger.warning(
-                    "%s answers %s to much of what it is asked: it is asked more slowly from now on; write"
-                    " requests_per_second for the map in maps.toml",
-                    host,
-                    answer.phrase,
-                )
             self.slow_down(host)
         return replace(answer, retry_after="0") if health.may_limit(attempt) else answer
 
@@ -142,13 +139,12 @@ class Outages:
             self._throttle.is_down = bool(self._probing)
 
     async def _probe_until_up(self, host: str, url: str, *, is_refusal: bool) -> None:
-        """Makes one probe after the other, until one is answered. The last one is made when patience ends.
-        Raises SiteError then."""
+        """Makes one probe after the other, until one is answered. Each pause is twice as long as the one
+        before; after refusals the first probe comes at once. Raises SiteError when patience has ended."""
         limits, throttle, is_down, was_claimed = self._limits, self._throttle, False, True
-        ends = _now() + limits.patience
-        for longest in limits.pauses(is_refusal=is_refusal):
-            left = ends - _now()
-            pause = min(longest, left) if left > 0 else longest
+        ends, later = _now() + limits.patience, 0.0 if is_refusal else limits.pause
+        while True:
+            pause, later = later, min(max(2 * later, limits.pause), limits.longest_pause)
             with noted(self._crawl.waits, f"the next look whether {host} answers", pause):
                 await asyncio.sleep(pause)
             held = throttle.held
@@ -164,7 +160,14 @@ class Outages:
             if failure is None:
                 break
             if not is_down:
-                self._say_down(host, failure, is_refusal=is_refusal)
+                _logger.warning(
+                    "%s does not answer as it should (%s): until it does, it gets only one request after"
+                    " pauses of up to %g s; after %g s the harvest ends, to be continued another time",
+                    host,
+                    failure,
+                    limits.longest_pause,
+                    limits.patience,
+                )
             is_down = True
             if _now() >= ends and is_refusal:
                 raise _still_refused(host)
@@ -187,23 +190,6 @@ class Outages:
         is_down = _is_failure(answer) or (is_refusal and answer.status in REFUSED)
         return answer.phrase if is_down else None
 
-    def _say_down(self, host: str, failure: str, *, is_refusal: bool) -> None:
-        what = f"does not answer ({failure})"
-        if is_refusal:
-            what = (
-                f"answers {failure} to what it has answered before, which looks like a limit (it is asked"
-                " more slowly after that; write requests_per_second for the map in maps.toml)"
-            )
-        _logger.warning(
-            "%s %s: nothing more is asked of it until it answers again; one request looks whether it does"
-            " after pauses of up to %g s; if it stays away for %g s the harvest ends, to be continued another"
-            " time",
-            host,
-            what,
-            self._limits.longest_pause,
-            self._limits.patience,
-        )
-
 
 def _still_refused(host: str) -> SiteError:
     return SiteError(
@@ -215,7 +201,7 @@ def _still_refused(host: str) -> SiteError:
 
 def _is_failure(answer: Answer) -> bool:
     """Returns whether the server has failed by itself, and does not say when that will have passed."""
-    return answer.status >= _SERVER_FAILURES and answer.status in PASSING and answer.retry_after is None
+    return answer.status >= 500 and answer.may_pass and answer.retry_after is None
 
 
 def _now() -> float:

@@ -282,9 +282,7 @@ class Harvest:
         def decide(_: Connection) -> None:
             self.expected = 0 if record.is_pushed else record.expect(self._known_before)
             doubt, indexes = self.renderer.doubt, site.indexes
-            self.walks = Walks.begin(
-                record, description, self.layers, record.day, doubt, indexes, anew=self._again
-            )
+            self.walks = Walks.begin(record, description, self.layers, doubt, indexes, anew=self._again)
 
         # Not in one transaction: this reads all tiles of the map, and others wait to write.
         is_first = history.read(look)

@@ -93,7 +93,6 @@ class Walks:
         record: HarvestRecord,
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
-        day: date,
         doubt: str | None = None,
         read: Mapping[str, ChangeIndex] | None = None,
         *,
@@ -104,7 +103,11 @@ class Walks:
         `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
         indexes, by layer. `anew` says that everything is asked, whatever is known.
         """
-        history, depths = record.history, {name: part.walk.pyramid.depth for name, part in layers.items()}
+        history, day, depths = (
+            record.history,
+            record.day,
+            {name: part.walk.pyramid.depth for name, part in layers.items()},
+        )
         flat: dict[str, FlatStart] = {}
         way = PUSHED_WALK if record.is_pushed else GIT_WALK if description.git is not None else None
         if way is not None:

@@ -14,7 +14,8 @@ from sqlalchemy import or_, select
 
 from tileharvest.history.areas import IN_SLICES, LARGEST
 from tileharvest.history.schema import MASKS, blocks, harvest_layers
-from tileharvest.tiles.block import SIDE, WHOLE, bits_of, edges_of, mask_within
+from tileharvest.tiles.block import SIDE, bits_of, mask_within
+from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.grid import Cell
 
 
 class BlockResults:
@@ -113,24 +114,19 @@ def found_in(
 ) -> Iterator[tuple[BlockResults, int]]:
     """Yields the blocks that have any tile of these areas, coarse zooms first, each with the mask of the
     areas' places there. Areas may overlap."""
-    for zoom, ranges in groupby(sorted(set(areas), key=attrgetter("zoom")), key=attrgetter("zoom")):
-        edges = [edges_of(one) for one in ranges]
-        lefts, rights, tops, bottoms = zip(*edges, strict=True)
+    for zoom, several in groupby(sorted(set(areas), key=attrgetter("zoom")), key=attrgetter("zoom")):
+        ranges = list(several)
+        first, last = TileRange.covering(corner for one in ranges for corner in one.corners).corners
         query = select(blocks).where(
             blocks.c.layer == layer,
             blocks.c.zoom == zoom,
-            blocks.c.column.between(_first(min(lefts)), _first(max(rights))),
-            blocks.c.row.between(_first(min(tops)), _first(max(bottoms))),
+            blocks.c.column.between(_first(first.column), _first(last.column)),
+            blocks.c.row.between(_first(first.row), _first(last.row)),
         )
         # A caller that has enough stops here. The other rows are then released.
         with connection.execute(query, execution_options=IN_SLICES) as rows:
             for row in rows:
-                mask = 0
-                for one in edges:
-                    mask |= mask_within(one, row.column, row.row)
-                    if mask == WHOLE:
-                        break
-                if mask:
+                if mask := mask_within(ranges, row.column, row.row):
                     yield BlockResults(row, harvest), mask
 
 

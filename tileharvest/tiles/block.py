@@ -4,7 +4,7 @@ Pure."""
 from __future__ import annotations
 
 from itertools import product
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -23,9 +23,6 @@ _LOW: Final = SIDE - 1
 """The bits of a tile's column that are its column within the block; rows likewise."""
 _LEFT: Final = 0x01_01_01_01_01_01_01_01
 """The mask of a block's left column."""
-
-Edges: TypeAlias = tuple[int, int, int, int]
-"""The first and last column, and the first and last row, of the tiles of an area."""
 
 
 class Block(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -141,33 +138,26 @@ def joined(blocks: Iterable[Block]) -> list[Block]:
 def blocks_in(layer: str, areas: Sequence[TileRange]) -> Iterator[Block]:
     """Yields the blocks that have the tiles of these areas and no others, each block once: area by area, and
     row by row from the upper left. The areas are of one zoom, and may overlap."""
-    edges = [edges_of(one) for one in areas]
-    for number, (left, right, top, bottom) in enumerate(edges):
-        for row in range(top >> _SHIFT, (bottom >> _SHIFT) + 1):
-            for column in range(left >> _SHIFT, (right >> _SHIFT) + 1):
-                if any(mask_within(one, column, row) for one in edges[:number]):
-                    continue
-                mask = 0
-                for one in edges[number:]:
-                    mask |= mask_within(one, column, row)
-                yield Block(layer, areas[number].zoom, column, row, mask)
+    for number, area in enumerate(areas):
+        first, last = area.corners
+        for row in range(first.row >> _SHIFT, (last.row >> _SHIFT) + 1):
+            for column in range(first.column >> _SHIFT, (last.column >> _SHIFT) + 1):
+                if not mask_within(areas[:number], column, row):
+                    yield Block(layer, area.zoom, column, row, mask_within(areas[number:], column, row))
 
 
-def edges_of(area: TileRange) -> Edges:
-    bits = 1 - area.zoom
-    return area.x_from >> bits, area.x_to >> bits, ~(area.y_to >> bits), ~(area.y_from >> bits)
-
-
-def mask_within(edges: Edges, column: int, row: int) -> int:
-    """Returns the mask of those places of the block of this column and row that lie between the edges."""
-    left, right, top, bottom = edges
-    x_from, x_to = max(0, left - column * SIDE), min(_LOW, right - column * SIDE)
-    y_from, y_to = max(0, top - row * SIDE), min(_LOW, bottom - row * SIDE)
-    if x_from > x_to or y_from > y_to:
-        return 0
-    run = (1 << x_to - x_from + 1) - 1 << x_from
-    rows = _LEFT >> (_LOW - (y_to - y_from)) * SIDE << y_from * SIDE
-    return run * rows
+def mask_within(areas: Iterable[TileRange], column: int, row: int) -> int:
+    """Returns the mask of those places of the block of this column and row that lie in these areas. All are
+    of one zoom."""
+    mask = 0
+    for area in areas:
+        bits = 1 - area.zoom
+        left, right = (area.x_from >> bits) - column * SIDE, (area.x_to >> bits) - column * SIDE + 1
+        top, bottom = ~(area.y_to >> bits) - row * SIDE, -(area.y_from >> bits) - row * SIDE
+        left, right, top, bottom = (max(0, min(edge, SIDE)) for edge in (left, right, top, bottom))
+        run = (1 << right) - (1 << left)
+        mask |= run * _LEFT & (1 << bottom * SIDE) - (1 << top * SIDE)
+    return mask
 
 
 def mask_of(bits: Iterable[int] | Mapping[int, object]) -> int:

@@ -14,7 +14,7 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, edges_of, joined, mask_of, mask_within
+from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, joined, mask_of, mask_within
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import OK, Answer
 from tileharvest.tiles.versions import Validator
@@ -108,7 +108,6 @@ class Walk:
         self.goes_sideways = pyramid.is_endless and not zones
         """Whether the walk goes sideways along its top. Zones say themselves how far it goes."""
         self._ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, deepest + 1)}
-        self._edges = {zoom: [edges_of(one) for one in ranges] for zoom, ranges in self._ranges.items()}
         if not self._ranges[self.top]:
             raise ValueError(f"no zone lies within a layer of depth {pyramid.depth}")
 
@@ -160,10 +159,8 @@ class Walk:
 
     def within(self, block: Block) -> Block | None:
         """Returns the block with those of its tiles that the walk may ask for, or None if there are none."""
-        mask, there = 0, self.pyramid.there
-        for edges in self._edges.get(block.zoom, ()):
-            mask |= mask_within(edges, block.column, block.row)
-        kept = block.only(mask)
+        there, ranges = self.pyramid.there, self._ranges.get(block.zoom, ())
+        kept = block.only(mask_within(ranges, block.column, block.row))
         if kept is None or there is None:
             return kept
         return kept.only(there.mask_of(kept))

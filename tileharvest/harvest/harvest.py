@@ -143,24 +143,21 @@ class Harvest:
         if self._again:
             return
         name, segment = self.description.name, (self.segment.name, date.min)
-        if await self._looked_up(
+        if not await self._looked_up(
             lambda history: pasts(history, {name: segment}, ())[name].is_complete, False
         ):
-            raise self.already_harvested()
+            return
+        end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
+        following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
+        raise AlreadyHarvestedError(
+            f"map '{name}' is already harvested for {self.segment.name}; {following}"
+            f"{program()} harvest {name} --segment run asks again"
+        )
 
     async def progress(self) -> HarvestSummary | None:
         """Returns how far the map's unfinished harvest is, of whatever segment and by all processes, or None
         if there is none. Reads all tiles of the map. Raises HistoryError."""
         return await self._looked_up(lambda history: progress_of(history, self.description.name), None)
-
-    def already_harvested(self) -> AlreadyHarvestedError:
-        """Returns the error that says that the segment's harvest is complete."""
-        end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
-        following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
-        return AlreadyHarvestedError(
-            f"map '{self.description.name}' is already harvested for {self.segment.name}; {following}"
-            f"{program()} harvest {self.description.name} --segment run asks again"
-        )
 
     async def spent(self) -> Cost:
         """Returns the cost of the map today, by all processes. Raises HistoryError."""
@@ -206,7 +203,6 @@ class Harvest:
         indexes are relied on. There are none if the map has no change index. Raises HistoryError."""
         if not self.description.change_index:
             return {}, False
-
         return await self._looked_up(
             lambda history: known_site_files(history, self.description, self.day), ({}, False)
         )
@@ -215,8 +211,9 @@ class Harvest:
         """Begins the harvest, or continues the one of this segment that was killed or stopped.
 
         `files` are the site's files, which are kept for the next harvest. None leaves the kept ones as they
-        are. Raises AlreadyHarvestedError, HistoryError, StoreError, BudgetError for a layer without an end,
-        and ConfigurationError if zooms or zones do not fit the site.
+        are. Raises AlreadyHarvestedError if another worker has finished it meanwhile, HistoryError,
+        StoreError, BudgetError for a layer without an end, and ConfigurationError if zooms or zones do not
+        fit the site.
         """
         self.renderer: Renderer = renderer_named(site.renderer)
         self.answers_head = site.answers_head
@@ -236,11 +233,8 @@ class Harvest:
             for name, guard in self.guards.items():
                 if (why := guard.add(0)) is not None:
                     raise self._without_end(name, why)
-        except BaseException as error:
+        except BaseException:
             await asyncio.to_thread(self._on_close.close)
-            if isinstance(error, AlreadyHarvestedError):
-                # Another worker has finished it while this one looked at the site.
-                raise self.already_harvested() from None
             raise
         self.cost_meter.start()
         self.is_open = True
@@ -354,7 +348,8 @@ class Harvest:
         layer seems to have no end. Raises MovedError if more than half of the known tiles have vanished: then
         the map has moved, and none is recorded as gone.
         """
-        await self._put(bodies)
+        if bodies:
+            await self._put(bodies)
         record, cost = self._record, self.cost_meter.take()
         try:
             recording = partial(record.record_block, block=block, found=found, cost=cost)
@@ -399,8 +394,6 @@ class Harvest:
 
     async def _put(self, bodies: Mapping[Image, bytes]) -> None:
         """Puts the images of a block into the store, and counts the bytes of those that were not there."""
-        if not bodies:
-            return
         async with self._storing:
             self.check_room(sum(map(len, bodies.values())))
             new = await asyncio.to_thread(self.holdings.store.put, bodies)

@@ -89,9 +89,7 @@ def test_a_redirect_to_a_page_that_was_seen_ends_there(crawls: Crawls) -> None:
     assert (crawled.counted("done"), crawled.counted("left")) == (2, 0)
 
 
-def test_a_request_that_a_middleware_replaces_by_another_one_keeps_no_crawl_from_its_end(
-    crawls: Crawls,
-) -> None:
+def test_a_request_that_a_middleware_has_replaced_keeps_no_crawl_from_its_end(crawls: Crawls) -> None:
     page, _ = crawls.write_page("1"), crawls.write_page("2")
     middlewares = {"tests.scheduler.stub_spiders.ForgetfulMiddleware": 1}
     (crawled,) = crawls.crawl(run(page, DOWNLOADER_MIDDLEWARES=middlewares))

@@ -19,7 +19,6 @@ TILE = "https://map.example.net/world-lighting/3/0/1/2.png"
         (f"{TILE}?c=2&_=3&callback=jQuery17&t=", {}, True),
         (TILE, {"method": "HEAD"}, False),
         (TILE, {"body": b"x"}, False),
-        (f"{TILE}?C=1", {}, False),
         (f"{TILE}?ct=1", {}, False),
         (f"{TILE}?c=1&x=1", {}, False),
     ],

@@ -104,8 +104,6 @@ class Scheduler(BaseScheduler):
         """Whether the engine has asked in vain since it was last woken."""
         self.controls = Controls()
         """What a person has ordered, as of the last look."""
-        self.left_nothing = False
-        """Whether nothing waited any more, for now or for later, when the scheduler was closed."""
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -322,7 +320,6 @@ class Scheduler(BaseScheduler):
         try:
             if is_queue_sound:
                 counts = await self.queue.counts(self.segment)
-                self.left_nothing = not counts.left and not lost
                 for name, value in counts.as_plain().items():
                     self._crawler.stats.set_value(f"scheduler/{name}", value)
         except QueueError as error:

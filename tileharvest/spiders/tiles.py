@@ -481,11 +481,10 @@ class TileSpider(Spider):
 
     async def _stayed_to_the_end(self) -> bool:
         """Returns whether a spider that waited for pushed requests (`-a stay=1`) stopped with none left."""
-        scheduler = scheduler_of(self.crawler)
-        if self.crawl.arguments.get("stay") != "1" or scheduler is None:
-            return False
-        # The queue is closed by now.
-        return scheduler.left_nothing and not await self.harvest.unasked()
+        stays = self.crawl.arguments.get("stay") == "1"
+        # The queue is closed by now. The scheduler has counted what it has left.
+        is_empty = self.crawler.stats.get_value("scheduler/left") == 0
+        return stays and is_empty and not await self.harvest.unasked()
 
 
 def _walked(decision: Decision) -> str:

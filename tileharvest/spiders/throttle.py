@@ -33,7 +33,7 @@ class CrawlThrottle:
     ) -> None:
         """`is_kept` is False for a crawl that leaves nothing behind."""
         settings = crawl.crawler.settings
-        self._crawl, self._name = crawl, description.name
+        self._crawl, self._rules, self._name = crawl, rules, description.name
         self._shared = shared_throttle(settings, is_kept=is_kept)
         self.map = crawl.throttle = MapThrottle(
             self._shared,
@@ -65,14 +65,10 @@ class CrawlThrottle:
             await self._shared.close()
 
     def check(self) -> None:
-        """Raises BudgetError if the budget is spent, and CancelledError if the crawl is ending. A
-        caller that receives much at once asks this again and again, from any thread."""
+        """Raises CancelledError if the crawl is ending. A caller that receives much at once asks this again
+        and again, from any thread."""
         if self._crawl.is_ending or self._looking is None:
             raise asyncio.CancelledError
-        # The throttle has not heard of bytes that git has received.
-        self.map.count_bytes(0)
-        if self.map.lacking is not None:
-            raise self._exceeded()
 
     async def _look_on(self) -> None:
         try:
@@ -93,16 +89,14 @@ class CrawlThrottle:
             is_busy=scheduler is None or scheduler.is_busy,
         )
         if self.map.lacking is not None:
-            self._crawl.end(self._exceeded())
+            self._crawl.end(self._exceeded(self.map.lacking))
 
-    def _exceeded(self) -> BudgetError:
-        """Returns the error for the part of the budget that is spent."""
-        part, rules = self.map.lacking or "requests", self._crawl.rules
-        words = self.map.budget.in_words(part)
-        reason = f"budget: {words}"
-        if rules is not None and rules.daily_budget and rules.budget.in_words(part) != words:
+    def _exceeded(self, part: str) -> BudgetError:
+        """Returns the error for a part of the budget that is spent."""
+        daily, words = self._rules.daily_budget, self.map.budget.in_words(part)
+        reason, when = f"budget: {words}", ""
+        if daily and self._rules.budget.in_words(part) != words:
             # What was left of the daily budget is a number that nobody has written.
-            reason = f"{OF_DAY}: {rules.daily_budget.in_words(part)}"
-        when = "tomorrow " if reason.startswith(OF_DAY) else ""
+            reason, when = f"{OF_DAY}: {daily.in_words(part)}", "tomorrow "
         message = f"map '{self._name}' has reached its limit ({reason}); what was found is kept;"
         return BudgetError(f"{message} run it again {when}to go on", reason)

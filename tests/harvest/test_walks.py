@@ -146,7 +146,7 @@ async def test_withdrawn_trust_gives_the_tops_and_nothing_skips_any_more(folder:
 
         async def steps() -> tuple[dict[int, Validator], int, int]:
             known, answers = await harvest.look_up(block), {bit_of(TOP): Answer(200, said(TOP))}
-            marks, is_pruned = (known.remembered, known.trusted), LAYER in walks.pruned
+            marks, is_pruned = (known.remembered, known.trusted), walks.decisions.layers[LAYER].is_pruned
             walk, found = harvest.layers[LAYER].walk, {Outcome.IGNORED: block.mask}
             return walk.steps(block, found, answers, *marks, ON_WALK, is_pruned=is_pruned)
 

@@ -75,15 +75,7 @@ class Walks:
         self._flat = flat
         """What is asked of layers of one zoom of which something is known."""
         self.decisions = decisions
-        """How each layer is walked, and why."""
-        self.pruned = {name for name, decision in decisions.layers.items() if decision.is_pruned}
-        """The layers whose walk skips what lies below an unchanged tile."""
-        self._grounds = {
-            name: decision.ground
-            for name, decision in decisions.layers.items()
-            if decision.ground is not None
-        }
-        """The ground to which a layer's walk keeps, for layers whose change index is relied on."""
+        """How each layer is walked, and why. When trust is withdrawn, nothing is skipped any more."""
         self._repaired: set[str] = set()
         """The layers in which trust was withdrawn, so that this process asks for all of their tiles."""
 
@@ -145,7 +137,8 @@ class Walks:
         """Yields the blocks of a layer at which its walk starts, each with whether it is asked after all
         others. These are blocks of a layer of one zoom that never changed, or are empty. `known` are the
         known tiles of an endless layer's coarsest zoom, some of which may be in two blocks."""
-        walk, ground, flat = self._layers[layer].walk, self._grounds.get(layer), self._flat.get(layer)
+        walk, flat = self._layers[layer].walk, self._flat.get(layer)
+        ground = self.decisions.layers[layer].ground
         if flat is not None:
             starts: Iterable[Block] = flat.lively
         elif ground is not None:
@@ -158,7 +151,7 @@ class Walks:
     def within_ground(self, block: Block, asked: Asked) -> Block | None:
         """Returns those of the tiles below or beside other ones that are asked for, or None if there are
         none. `asked` says how the others were asked."""
-        ground = self._grounds.get(block.layer)
+        ground = self.decisions.layers[block.layer].ground
         if ground is None or asked.in_full:
             return block
         return block.only(ground.mask_of(block))
@@ -192,8 +185,9 @@ class Walks:
         Tiles that were skipped because of their times, and those skipped because of a change index, have an
         audit each.
         """
-        ground, share = self._grounds.get(layer), self._description.audit
-        if (layer not in self.pruned and ground is None) or share == 0:
+        decision, share = self.decisions.layers[layer], self._description.audit
+        ground, index = decision.ground, decision.change_index
+        if not (decision.is_pruned or ground is not None) or share == 0:
             return []
         walk, record = self._layers[layer].walk, self._record
         skipped, tops = record.skipped(layer, walk.kept()), record.tops(layer)
@@ -202,7 +196,6 @@ class Walks:
         if ground is None:
             return [walk.audit(skipped, tops, share, seed)]
         # A tile that an audit of the index has found unchanged is a top, too, but outside of the ground.
-        index = self.decisions.layers[layer].change_index
         less = audited_share(share, 0 if index is None else index.confirmed)
         inside, tops = (
             [part for block in blocks if (part := block.only(ground.mask_of(block)))]
@@ -248,8 +241,8 @@ class Walks:
         `is_untold` says that the layer's change index had missed a change. If the walk has kept to an
         index's ground, each process walks down once more from where walks start.
         """
-        self.pruned.discard(layer)
-        self._grounds.pop(layer, None)
+        layers = self.decisions.layers
+        layers[layer] = layers[layer]._replace(is_pruned=False, ground=None)
         is_first = layer not in self._repaired
         self._repaired.add(layer)
         record, walk = self._record, self._layers[layer].walk

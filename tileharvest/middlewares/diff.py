@@ -135,7 +135,7 @@ class DiffMiddleware:
         """Judges the answers about a block, as the renderer understands them, given what the history knows of
         it."""
         harvest, block, known = self._harvest, request.block, request.known
-        walk, is_pruned = harvest.layers[block.layer].walk, block.layer in harvest.walks.pruned
+        walk, decision = harvest.layers[block.layer].walk, harvest.walks.decisions.layers[block.layer]
         is_kept = block.zoom in walk.kept_zooms
         versions = known.versions if is_kept else {}
         outcomes = settled_by_head(answers, versions, ~response.gets)
@@ -150,7 +150,7 @@ class DiffMiddleware:
         # What lies below a block that was handed out before may have been asked before it.
         asked = replace(request.asked, late=True) if request.was_leased else request.asked
         found.seen, found.skips, found.doubts = walk.steps(
-            block, outcomes, answers, known.remembered, known.trusted, asked, is_pruned=is_pruned
+            block, outcomes, answers, known.remembered, known.trusted, asked, is_pruned=decision.is_pruned
         )
         # The walk goes on below a failed tile that is known.
         failed = outcomes.get(Outcome.FAILED, 0) & (known.present | mask_of(known.remembered))

@@ -198,7 +198,7 @@ def tile_versions(
 
 
 def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str, Tile], Version]:
-    """Returns by layer and tile the version of each tile of the map on that day, `gone` ones too.
+    """Returns by layer and tile the version of each tile of the map that was there on that day.
 
     An unknown map has none. Reads all versions of the map up to that day, and takes 1 KB of memory for each
     tile.
@@ -206,7 +206,8 @@ def versions_until(history: History, map_name: str, day: date) -> dict[tuple[str
     query = RECORDED.where(maps.c.name == map_name, versions.c.day <= day).order_by(versions.c.day)
     with history.reading() as connection:
         rows = connection.execute(query, execution_options=IN_SLICES)
-        return {(one.layer, one.tile): one.version for one in map(recorded_version, rows)}
+        latest = {(one.layer, one.tile): one.version for one in map(recorded_version, rows)}
+    return {place: version for place, version in latest.items() if not version.gone}
 
 
 def named_images(history: History, map_name: str | None = None) -> list[RecordedVersion]:

@@ -85,7 +85,7 @@ class ImportedMap:
     _day: date | None = None
     """The day of that snapshot."""
     _latest: dict[Place, Version] = field(default_factory=dict)
-    """The latest version of each tile on that day."""
+    """The version of each tile that was there on that day."""
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was
@@ -107,7 +107,7 @@ class ImportedMap:
         if last is None or self._day != last_day_before(self._history, name, day):
             # This is the first day, or the history has got other days since the last one.
             last = None
-            self._latest = dict(versions_until(self._history, name, day))
+            self._latest = versions_until(self._history, name, day)
         if last is None or changed is None or not changed.isdisjoint(last.looked_at):
             site, changed = await SnapshotSite.read(self._description, snapshot), None
         else:
@@ -146,7 +146,7 @@ class ImportedMap:
             places |= dict.fromkeys(filter(site.is_kept, self._known(site)))
         present = self._present()
         known = sum(present[layer] for layer in site.layers)
-        missing = sum(self._is_present(place) and not site.has(place) for place in places)
+        missing = sum(place in self._latest and not site.has(place) for place in places)
         if missing > known / 2:
             raise MovedError(
                 f"{missing} of the {known} tiles known of map '{self._description.name}' are missing in"
@@ -159,19 +159,17 @@ class ImportedMap:
             self._stored_bytes += sum(image.size for image in self._store.put(bodies))
             results |= {place: one for place, one in found.items() if one.outcome not in _SILENT}
         for place, one in results.items():
-            if one.outcome.makes_version:
+            if one.image is not None:
                 self._latest[place] = Version(day, one.image, one.validator or Validator())
+            elif one.outcome is Outcome.GONE:
+                del self._latest[place]
         if not results and not present.total():
             raise site.no_tiles()
         return results
 
     def _known(self, site: SnapshotSite) -> Iterator[Place]:
         """Yields the existing tiles of the snapshot's layers, by their latest versions."""
-        return (place for place in self._latest if place[0] in site.layers and self._is_present(place))
-
-    def _is_present(self, place: Place) -> bool:
-        version = self._latest.get(place)
-        return version is not None and not version.gone
+        return (place for place in self._latest if place[0] in site.layers)
 
     def _all(self, site: SnapshotSite, results: Mapping[Place, Verdict]) -> list[ImportedTile]:
         """Returns all tiles of the day, those that are gone among them."""
@@ -181,7 +179,7 @@ class ImportedMap:
 
     def _present(self) -> Counter[str]:
         """Returns the number of existing tiles of each layer, by their latest versions."""
-        return Counter(layer for (layer, _), version in self._latest.items() if not version.gone)
+        return Counter(layer for layer, _ in self._latest)
 
 
 def _named(tiles: Iterable[ImportedTile]) -> Counter[str]:

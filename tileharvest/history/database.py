@@ -219,8 +219,16 @@ class History:
                 raise RuntimeError("a transaction that only reads cannot write")
             yield own[0]
             return
+        engine = self._engine if writes else self._reader
         try:
-            with self._begun(writes=writes) as connection:
+            with as_history_errors(self.place), engine.begin() as connection:
+                if engine.dialect.name == "sqlite":
+                    # SQLAlchemy's event `begin` could do this, but while an engine has a listener, each
+                    # statement takes half as long again.
+                    driver: Any = connection.connection.dbapi_connection
+                    # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes
+                    # would fail instead of waiting when another program has written between.
+                    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
                 self._joined.open = connection, writes
                 try:
                     yield connection
@@ -234,27 +242,12 @@ class History:
             said = " ".join(str(error).split())
             raise HistoryError(UNREADABLE.format(place=self.place, said=said)) from error
 
-    @contextmanager
-    def _begun(self, *, writes: bool) -> Iterator[Connection]:
-        """Opens a transaction. It is committed when the block ends, and rolled back if the block raises. In a
-        file only one that `writes` is open at a time."""
-        engine = self._engine if writes else self._reader
-        with as_history_errors(self.place), engine.begin() as connection:
-            if engine.dialect.name == "sqlite":
-                # SQLAlchemy's event `begin` could do this, but while an engine has a listener, each statement
-                # takes half as long again.
-                driver: Any = connection.connection.dbapi_connection
-                # IMMEDIATE takes the write lock at once: a transaction that reads first and then writes would
-                # fail instead of waiting when another program has written between.
-                driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
-            yield connection
-
     def damage(self) -> list[str]:
         """Returns a line for each kind of damage that is found, as `damage.damage` does. Reads everything."""
+        is_server = self._engine.dialect.name == "postgresql"
         try:
-            with self._begun(writes=False) as connection:
-                if self._engine.dialect.name == "postgresql":
-                    connection.exec_driver_sql("SET LOCAL statement_timeout = 0")
+            with as_history_errors(self.place), self._reader.begin() as connection:
+                connection.exec_driver_sql("SET LOCAL statement_timeout = 0" if is_server else "BEGIN")
                 return damage(connection)
         except UnicodeError:
             # SQLite's message quotes bytes of the damaged file, which sqlite3 cannot decode.

@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select
 
 from tileharvest.history.connection import BlockStatement
 from tileharvest.history.outlines import own_map_id
-from tileharvest.history.schema import insert_into, maps, spending
+from tileharvest.history.schema import insert_into, is_of_map, spending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,11 +105,8 @@ def spent(history: History, map_name: str, day: date) -> Cost:
 
     An unknown map has cost nothing. Reads one row.
     """
-    query = (
-        select(*(spending.c[name] for name in Cost._fields))
-        .join_from(spending, maps, maps.c.id == spending.c.map)
-        .where(maps.c.name == map_name, spending.c.day == day)
-    )
+    its = is_of_map(spending, map_name) & (spending.c.day == day)
+    query = select(*(spending.c[name] for name in Cost._fields)).where(its)
     with history.reading() as connection:
         row = connection.execute(query).first()
     return NO_COST if row is None else Cost(*row)

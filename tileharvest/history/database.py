@@ -32,7 +32,7 @@ from tileharvest.history.connection import (
     write_ahead,
 )
 from tileharvest.history.damage import damage
-from tileharvest.history.schema import changes, layers, maps, metadata, tiles, versions
+from tileharvest.history.schema import changes, is_of_map, layers, maps, metadata, tiles, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -301,8 +301,7 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
 
     Tables that others refer to come first.
     """
-    map_id = select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
-    its_layers = select(layers.c.id).where(layers.c.map == map_id)
+    its_layers = select(layers.c.id).where(is_of_map(layers, map_name))
     of_table: dict[Table, ColumnElement[bool]] = {
         maps: maps.c.name == map_name,
         versions: versions.c.id.in_(select(tiles.c.version).where(tiles.c.layer.in_(its_layers))),
@@ -311,7 +310,7 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
         if table in of_table:
             yield table, select(table).where(of_table[table])
         elif "map" in table.c:
-            yield table, select(table).where(table.c.map == map_id)
+            yield table, select(table).where(is_of_map(table, map_name))
         elif "layer" in table.c and table is not changes:
             # The counts of changes are of all versions.
             yield table, select(table).where(table.c.layer.in_(its_layers))

@@ -30,9 +30,9 @@ from tileharvest.history.schema import (
     harvest_layers,
     harvests,
     is_finished,
+    is_of_map,
     is_tile,
     its_tile,
-    maps,
     tiles,
     version_of,
     version_row,
@@ -132,8 +132,7 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
     its = _segments_of(source)
     query = (
         select(harvests.c.day, harvests.c.segment, harvests.c.walk_reason)
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.walk.in_(IMPORTS))
+        .where(is_of_map(harvests, map_name), harvests.c.walk.in_(IMPORTS))
         .order_by(harvests.c.day)
     )
     with history.reading() as connection:
@@ -143,13 +142,9 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
 
 def last_day_before(history: History, map_name: str, day: date) -> date | None:
     """Returns the last day before this one of which the map has a harvest, imported or not."""
-    query = (
-        select(func.max(harvests.c.day))
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(maps.c.name == map_name, harvests.c.day < day)
-    )
+    its = is_of_map(harvests, map_name) & (harvests.c.day < day)
     with history.reading() as connection:
-        found: date | None = connection.execute(query).scalar()
+        found: date | None = connection.execute(select(func.max(harvests.c.day)).where(its)).scalar()
     return found
 
 

@@ -34,6 +34,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     func,
+    select,
     true,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
@@ -45,7 +46,7 @@ from tileharvest.tiles.versions import Image, Validator, Version, is_image_name
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from sqlalchemy import ColumnElement, Dialect, FromClause
+    from sqlalchemy import BindParameter, ColumnElement, Dialect, FromClause
 
     from tileharvest.tiles.block import Block
 
@@ -186,6 +187,11 @@ maps: Final = Table(
 def is_named(map_name: str | None) -> ColumnElement[bool]:
     """Returns the SQL that says whether a row of `maps` has this name, or any if it is None."""
     return true() if map_name is None else maps.c.name == map_name
+
+
+def is_of_map(table: FromClause, map_name: str | BindParameter[str]) -> ColumnElement[bool]:
+    """Returns the SQL that says whether a row, which has the id of a map, is of the map of this name."""
+    return table.c.map == select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
 
 
 layers: Final = Table(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sqlalchemy import delete, func, insert, select
 
 from tileharvest.history.outlines import own_map_id
-from tileharvest.history.schema import harvests, maps, site_files
+from tileharvest.history.schema import harvests, is_of_map, site_files
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -36,10 +36,9 @@ MISSING: Final = SiteFile(Validator(etag=""), b"")
 
 def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteFile]:
     """Returns by address the files that the map's last harvest up to that day has looked for."""
+    its = is_of_map(site_files, map_name)
+    last = select(func.max(site_files.c.day)).where(its, site_files.c.day <= day).scalar_subquery()
     with history.reading() as connection:
-        map_id = connection.execute(select(maps.c.id).where(maps.c.name == map_name)).scalar()
-        its = site_files.c.map == map_id
-        last = select(func.max(site_files.c.day)).where(its, site_files.c.day <= day).scalar_subquery()
         rows = connection.execute(select(site_files).where(its, site_files.c.day == last)).all()
     return {
         row.url: SiteFile(Validator(row.etag, row.last_modified), zlib.decompress(row.body)) for row in rows
@@ -48,13 +47,9 @@ def site_files_of(history: History, map_name: str, day: date) -> dict[str, SiteF
 
 def first_day_of_files(history: History, map_name: str, after: date) -> date | None:
     """Returns the first day after this one that has files of its own, or None."""
-    query = (
-        select(func.min(site_files.c.day))
-        .join_from(site_files, maps, maps.c.id == site_files.c.map)
-        .where(maps.c.name == map_name, site_files.c.day > after)
-    )
+    its = is_of_map(site_files, map_name) & (site_files.c.day > after)
     with history.reading() as connection:
-        day: date | None = connection.execute(query).scalar()
+        day: date | None = connection.execute(select(func.min(site_files.c.day)).where(its)).scalar()
     return day
 
 

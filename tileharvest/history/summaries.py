@@ -24,6 +24,7 @@ from tileharvest.history.schema import (
     harvest_layers,
     harvests,
     is_finished,
+    is_of_map,
     layers,
     maps,
     tiles,
@@ -97,14 +98,12 @@ _OF_ROW: Final = tuple(
 """The fields of a summary that have the name and the value of a column of `harvests`."""
 
 
-def _summaries(connection: Connection, *conditions: ColumnElement[bool]) -> list[HarvestSummary]:
-    """Returns the harvests for which the conditions hold, oldest first. For an unfinished one it reads all
+def _summaries(connection: Connection, is_meant: ColumnElement[bool]) -> list[HarvestSummary]:
+    """Returns the harvests for which the condition holds, oldest first. For an unfinished one it reads all
     blocks of its map."""
-    which = select(harvests.c.id).where(*conditions)
+    which = select(harvests.c.id).where(is_meant)
     # Of one day's harvests the one with the smaller id was begun first.
-    rows = connection.execute(
-        select(harvests).where(*conditions).order_by(harvests.c.day, harvests.c.id)
-    ).all()
+    rows = connection.execute(select(harvests).where(is_meant).order_by(harvests.c.day, harvests.c.id)).all()
     depths = _depths(connection, which)
     counts: defaultdict[int, Counter[Outcome]] = defaultdict(Counter)
     for row in connection.execute(select(harvest_counts).where(harvest_counts.c.harvest.in_(which))):
@@ -134,11 +133,6 @@ def _depths(connection: Connection, which: Select[Any]) -> defaultdict[int, dict
     return found
 
 
-def _of_map(map_name: str) -> ColumnElement[bool]:
-    """Returns the SQL that says whether a row of `harvests` is of the map."""
-    return harvests.c.map == select(maps.c.id).where(maps.c.name == map_name).scalar_subquery()
-
-
 def harvest_summaries(history: History, map_name: str) -> list[HarvestSummary]:
     """Returns all harvests of the map, oldest first. Raises HistoryError for an unknown map."""
     with history.reading() as connection:
@@ -151,8 +145,9 @@ def progress_of(history: History, map_name: str) -> HarvestSummary | None:
 
     Reads all blocks of the map, so call it once a second at most.
     """
+    is_meant = is_of_map(harvests, map_name) & harvests.c.ended.is_(None)
     with history.reading() as connection:
-        return next(iter(_summaries(connection, _of_map(map_name), harvests.c.ended.is_(None))), None)
+        return next(iter(_summaries(connection, is_meant)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +238,11 @@ def precedent(history: History, map_name: str) -> Precedent | None:
         select(func.coalesce(func.sum(versions.c.size), 0))
         .join_from(tiles, versions, versions.c.id == tiles.c.version)
         .join(layers, layers.c.id == tiles.c.layer)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(maps.c.name == map_name)
+        .where(is_of_map(layers, map_name))
     )
+    is_meant = is_of_map(harvests, map_name) & is_finished(harvests, but=NOT_WALKED)
     with history.reading() as connection:
-        finished = _summaries(connection, _of_map(map_name), is_finished(harvests, but=NOT_WALKED))
+        finished = _summaries(connection, is_meant)
         present = int(connection.execute(weight).scalar_one())
     if not finished:
         return None
@@ -283,7 +278,7 @@ def failed_tiles(history: History, map_name: str) -> list[FailedTile]:
         )
         .join_from(failures, layers, layers.c.id == failures.c.layer)
         .join(harvests, harvests.c.id == failures.c.harvest)
-        .where(_of_map(map_name))
+        .where(is_of_map(harvests, map_name))
         .order_by(layers.c.name, *place)
     )
     with history.reading() as connection:
@@ -293,7 +288,7 @@ def failed_tiles(history: History, map_name: str) -> list[FailedTile]:
 
 def forget_failures(history: History, map_name: str) -> None:
     """Forgets which tiles of a map have failed."""
-    of_map = select(layers.c.id).join(maps, maps.c.id == layers.c.map).where(maps.c.name == map_name)
+    of_map = select(layers.c.id).where(is_of_map(layers, map_name))
     forgetting = delete(failures).where(failures.c.layer.in_(of_map))
     history.write(lambda connection: connection.execute(forgetting))
 
@@ -302,6 +297,7 @@ VISITS: Final = 20
 """The number of a map's last harvests by which its interval is adapted. If they find nothing new, it takes 18
 of them from one day to a year."""
 
+_ITS: Final = is_of_map(harvests, bindparam("map_name"))
 _NEWS: Final = select(harvest_counts.c.harvest).where(
     harvest_counts.c.harvest == harvests.c.id,
     harvest_counts.c.outcome.in_([outcome.value for outcome in Outcome if outcome.makes_version]),
@@ -309,8 +305,7 @@ _NEWS: Final = select(harvest_counts.c.harvest).where(
 )
 _VISITS: Final = (
     select(harvests.c.started, _NEWS.exists())
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .where(maps.c.name == bindparam("map_name"), is_finished(harvests, but=NOT_WALKED))
+    .where(_ITS, is_finished(harvests, but=NOT_WALKED))
     .order_by(harvests.c.day.desc(), harvests.c.id.desc())
     .limit(VISITS)
 )
@@ -318,16 +313,12 @@ _VISITS: Final = (
 
 _EVER_FINISHED: Final = (
     # An imported day does not make a map's first harvest less urgent.
-    select(harvests.c.id)
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
-    .where(maps.c.name == bindparam("map_name"), is_finished(harvests, but=IMPORTS))
-    .limit(1)
+    select(harvests.c.id).where(_ITS, is_finished(harvests, but=IMPORTS)).limit(1)
 )
 _LAST_OF_SEGMENT: Final = (
     select(harvests.c.ended)
-    .join_from(harvests, maps, maps.c.id == harvests.c.map)
     .where(
-        maps.c.name == bindparam("map_name"),
+        _ITS,
         harvests.c.segment == bindparam("in_segment"),
         harvests.c.day >= bindparam("since"),
         or_(harvests.c.reason == FINISHED, harvests.c.ended.is_(None)),

@@ -14,7 +14,6 @@ from scrapy.crawler import Crawler
 
 from tests.middlewares.making import run_jumping
 from tileharvest.errors import BudgetError, QueueError, StoreError
-from tileharvest.history.costs import CostMeter
 from tileharvest.politeness.waits import Hold, HoldReason, Wait, noted
 from tileharvest.scheduler.crawl import CrawlContext
 from tileharvest.tiles.outcomes import Outcome
@@ -151,7 +150,7 @@ def test_a_crawl_that_gets_on_waits_for_nothing(gets: str) -> None:
         crawl: Any = waiting(answer=ANSWER)
         tally = Counter[Outcome]()
         if gets == "results":
-            crawl.harvest = SimpleNamespace(cost_meter=CostMeter(), tally=tally)
+            crawl.harvest = SimpleNamespace(tally=tally)
         for _ in range(20):
             tally[Outcome.IGNORED] += 1
             crawl.cost_meter.requests += gets == "requests"

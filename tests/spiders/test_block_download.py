@@ -14,7 +14,6 @@ from scrapy.utils.test import get_crawler
 
 from tileharvest.harvest.walks import LayerWalk
 from tileharvest.history.blocks import KnownBlock
-from tileharvest.history.costs import CostMeter
 from tileharvest.maps.budgets import Budget
 from tileharvest.politeness.map_throttle import MapThrottle
 from tileharvest.politeness.rules import Rules
@@ -122,7 +121,6 @@ async def stage(
     layer = Layer(LAYER, Pyramid(8), "png", QuadtreeAddresses(f"{site.url}/day", 8, "png"))
     site.crawl.harvest = SimpleNamespace(
         layers={LAYER: LayerWalk(layer, Walk(layer.pyramid))},
-        cost_meter=CostMeter(),
         understood=lambda answer: answer,
         answers_head=True,
         description=SimpleNamespace(page=f"{site.url}/", host="127.0.0.1", gap=None),

@@ -222,7 +222,8 @@ class MapThrottle:
         state.on_the_way += number
         try:
             if not is_paced or await self._has_start(host):
-                granted = await self._granted(number)
+                most = self.budget.requests
+                granted = number if most is None else await self._granted(number, most)
         finally:
             self.left(host, number - granted)
         if granted:
@@ -292,12 +293,9 @@ class MapThrottle:
         if most is not None and self.spent.received_bytes >= most:
             self.lacking = self.lacking or "bytes"
 
-    async def _granted(self, number: int) -> int:
-        """Takes requests from the budget. Returns how many there were. One that does not start goes back with
-        the next look."""
-        most = self.budget.requests
-        if most is None:
-            return number
+    async def _granted(self, number: int, most: int) -> int:
+        """Takes requests from a budget of so many. Returns how many there were. One that does not start goes
+        back with the next look."""
         await self._extend(self._rules.host, coming=number)
         left = most - self.spent.requests
         if left <= 0:

@@ -50,9 +50,10 @@ class CrawlContext:
         """The arguments of a tile spider."""
         self.harvest: Harvest | None = None
         """The harvest. None for a spider that harvests nothing, or whose harvest was refused."""
-        self._cost_meter = CostMeter()
+        self.cost_meter = CostMeter()
+        """What the crawl has cost. That of the harvest, if there is one."""
         self.rules: Rules | None = None
-        """The rules of the map, given with the harvest."""
+        """The rules of the map. None for a spider that asks for no map."""
         self.robots = AskedRobots()
         """The rules of the sites' robots.txt. They allow everything until they were read."""
         self.throttle: MapThrottle | None = None
@@ -85,11 +86,6 @@ class CrawlContext:
         self._is_opened = False
         self._closing: asyncio.Task[None] | None = None
         crawler.signals.connect(self._opened, signals.spider_opened)
-
-    @property
-    def cost_meter(self) -> CostMeter:
-        """What the crawl has cost: what its harvest has, if it has one."""
-        return self._cost_meter if self.harvest is None else self.harvest.cost_meter
 
     @property
     def is_tool(self) -> bool:

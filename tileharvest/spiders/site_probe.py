@@ -65,7 +65,6 @@ class SiteProbeSpider(Spider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         # Not weaker: the contact is added to what the command line says.
         crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")
-        crawl_of(crawler).rules = spider.rules
         if spider.samples:
             behave(crawler.settings, spider.rules)
             crawler.settings.set("RETRY_TIMES", 0, priority="spider")

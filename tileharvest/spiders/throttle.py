@@ -34,6 +34,7 @@ class CrawlThrottle:
         """`is_kept` is False for a crawl that leaves nothing behind."""
         settings = crawl.crawler.settings
         self._crawl, self._rules, self._name = crawl, rules, description.name
+        crawl.rules = rules
         self._shared = shared_throttle(settings, is_kept=is_kept)
         self.map = crawl.throttle = MapThrottle(
             self._shared,

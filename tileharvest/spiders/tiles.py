@@ -142,7 +142,7 @@ class TileSpider(Spider):
             crawl.end(error)
             return spider
         crawl.harvest = spider.harvest = harvest
-        crawl.rules = rules
+        crawl.cost_meter = harvest.cost_meter
         behave(crawler.settings, rules)
         if harvest.description.max_tile_bytes is not None:
             most = harvest.description.most_tile_bytes

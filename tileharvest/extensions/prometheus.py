@@ -43,26 +43,23 @@ _Sample: TypeAlias = tuple[str, str, dict[str, str], float]
 _TO_ANSWER: Final = 10.0
 """Seconds that a crawl has for its figures. It needs some milliseconds."""
 
+_WATCHED: Final[list[Prometheus]] = []
+"""The crawls of this process that are watched."""
+_SERVED: Final[set[tuple[str, int]]] = set()
+"""The addresses that are served, by host and port. Their servers stay as long as the process."""
 
-class _Watched:
-    """The crawls that are watched at one address. The server calls `collect` in threads of its own, and stays
-    as long as the process."""
 
-    def __init__(self) -> None:
-        self.crawls: list[Prometheus] = []
+class _Collector:
+    """Collects the metrics of all watched crawls. A server calls it in threads of its own."""
 
     def collect(self) -> Iterable[Metric]:
         found = []
-        for crawl in list(self.crawls):
+        for crawl in _WATCHED.copy():
             # A crawl may end meanwhile.
             with suppress(CancelledError, TimeoutError, RuntimeError):
                 figures = asyncio.run_coroutine_threadsafe(crawl.figures(), crawl.loop)
                 found.append(figures.result(_TO_ANSWER))
         return metrics_of(found)
-
-
-_SERVED: Final[dict[tuple[str, int], _Watched]] = {}
-"""By host and port."""
 
 
 class Prometheus:
@@ -108,8 +105,8 @@ class Prometheus:
         self.loop = asyncio.get_running_loop()
         host, port = self._address
         if self._address not in _SERVED:
-            watched, registry = _Watched(), CollectorRegistry()
-            registry.register(watched)
+            registry = CollectorRegistry()
+            registry.register(_Collector())
             try:
                 start_http_server(port, host, registry)
             except (OSError, UnicodeError) as error:
@@ -123,14 +120,13 @@ class Prometheus:
                     port + 1,
                 )
                 return
-            _SERVED[self._address] = watched
+            _SERVED.add(self._address)
             _logger.info("numbers for Prometheus at http://%s:%d/metrics", host, port)
-        _SERVED[self._address].crawls.append(self)
+        _WATCHED.append(self)
 
     def _closed(self) -> None:
-        watched = _SERVED.get(self._address)
-        if watched is not None and self in watched.crawls:
-            watched.crawls.remove(self)
+        if self in _WATCHED:
+            _WATCHED.remove(self)
 
 
 def metrics_of(watched: Iterable[_Figures]) -> Iterable[Metric]:

@@ -75,6 +75,8 @@ class Block(msgspec.Struct, frozen=True, order=True, gc=False):
     def only(self, mask: int) -> Block | None:
         """Returns the block with those tiles that the given mask has too, or None if there are none."""
         mask &= self.mask
+        if mask == self.mask:
+            return self if mask else None
         return msgspec.structs.replace(self, mask=mask) if mask else None
 
     def below(self, factor: int = 2) -> list[Block]:
@@ -149,14 +151,14 @@ def blocks_in(layer: str, areas: Sequence[TileRange]) -> Iterator[Block]:
 def mask_within(areas: Iterable[TileRange], column: int, row: int) -> int:
     """Returns the mask of those places of the block of this column and row that lie in these areas. All are
     of one zoom."""
-    mask = 0
+    mask, left, top = 0, column * SIDE, row * SIDE
     for area in areas:
         bits = 1 - area.zoom
-        left, right = (area.x_from >> bits) - column * SIDE, (area.x_to >> bits) - column * SIDE + 1
-        top, bottom = ~(area.y_to >> bits) - row * SIDE, -(area.y_from >> bits) - row * SIDE
-        left, right, top, bottom = (max(0, min(edge, SIDE)) for edge in (left, right, top, bottom))
-        run = (1 << right) - (1 << left)
-        mask |= run * _LEFT & (1 << bottom * SIDE) - (1 << top * SIDE)
+        x_from, x_to = max(0, (area.x_from >> bits) - left), min(SIDE, (area.x_to >> bits) + 1 - left)
+        y_from, y_to = max(0, ~(area.y_to >> bits) - top), min(SIDE, -(area.y_from >> bits) - top)
+        if x_from < x_to and y_from < y_to:
+            run, rows = (1 << x_to) - (1 << x_from), (1 << y_to * SIDE) - (1 << y_from * SIDE)
+            mask |= run * _LEFT & rows
     return mask
 
 

@@ -71,16 +71,18 @@ def test_a_maps_own_description_says_how_many_tiles_a_canvas_has() -> None:
 
 def test_a_layer_is_ended_with_the_first_tile_too_many() -> None:
     guard = TileCountGuard(20, found=16)
-    assert [guard.add(2), guard.add(2), guard.add(1)] == [None, None, "has more than 20 tiles"]
+    hint = "max_tiles = 40 into maps.toml where it is that large"
+    assert [guard.add(2), guard.add(2), guard.add(1)] == [None, None, ("has more than 20 tiles", hint)]
 
 
 def test_the_same_image_at_many_neighbouring_places_ends_a_layer_without_an_end() -> None:
     guard, chance = TileCountGuard(2_000_000, alike=NEIGHBOURS), random.Random(1)
     said = [guard.add_image(tile, SAME) for tile in square(101)]
-    assert said.index(ALIKE) == NEIGHBOURS[0]
+    assert said.index(next(filter(None, said))) == NEIGHBOURS[0]
     among_others = TileCountGuard(2_000_000, alike=NEIGHBOURS)
     images = ((tile, image) for tile in square(127) for image in (SAME, f"{chance.random():040}"))
-    assert {among_others.add_image(*one) for one in images} == {None, ALIKE}
+    said = {among_others.add_image(*one) for one in images}
+    assert {one and one[0] for one in said} == {None, ALIKE}
 
 
 def test_the_same_image_ends_nothing_far_apart_or_where_the_layer_has_an_end() -> None:
@@ -93,4 +95,4 @@ def test_the_same_image_ends_nothing_far_apart_or_where_the_layer_has_an_end() -
 def test_on_a_canvas_the_same_image_counts_wherever_it_lies() -> None:
     guard = TileCountGuard(2_000_000, alike=CANVAS)
     said = [guard.add_image(Tile.at(0, 130 * one, 0), SAME) for one in range(CANVAS[0] + 1)]
-    assert [one for one in said if one] == [f"has the same image {SAME} at more than 1,000 places"]
+    assert [one[0] for one in said if one] == [f"has the same image {SAME} at more than 1,000 places"]

@@ -232,7 +232,7 @@ class Harvest:
             await asyncio.to_thread(self._begin, site, files)
             for name, guard in self.guards.items():
                 if (why := guard.add(0)) is not None:
-                    raise self._without_end(name, why)
+                    raise self._without_end(name, *why)
         except BaseException:
             await asyncio.to_thread(self._on_close.close)
             raise
@@ -409,26 +409,15 @@ class Harvest:
         there = tiles_with(THERE, found.outcomes) if found.is_kept else 0
         if not there:
             return
-        guard, sha1 = self.guards[block.layer], None
+        guard = self.guards[block.layer]
         why = guard.add(there.bit_count())
         for bit, image in found.images.items():
-            if why is not None:
-                break
-            sha1 = image.sha1
-            why = guard.add_image(block.tile(bit), sha1)
+            why = why or guard.add_image(block.tile(bit), image.sha1)
         if why is not None:
-            raise self._without_end(block.layer, why, sha1)
+            raise self._without_end(block.layer, *why)
 
-    def _without_end(self, layer: str, why: str, sha1: str | None = None) -> BudgetError:
-        """Returns the error about a layer that seems to have no end. `sha1` is that of the image that was
-        counted last."""
-        most = self.guards[layer].most
-        hint = f"max_tiles = {2 * most} into maps.toml where it is that large"
-        if sha1 is not None and sha1 in why:
-            hint = (
-                f'into maps.toml blank = ["{sha1}"] where that stands for a missing tile, or'
-                f" max_tiles = {most} where the map is like that"
-            )
+    def _without_end(self, layer: str, why: str, hint: str) -> BudgetError:
+        """Returns the error about a layer that seems to have no end, with what `TileCountGuard` says."""
         return BudgetError(
             f"layer {layer} of map '{self.description.name}' {why}, so it may have no end: the harvest was"
             f" stopped. What was found is kept, and no tile is called gone; write {hint}, and run it again to"

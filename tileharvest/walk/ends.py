@@ -81,7 +81,7 @@ def most_tiles(found: int, wish: int | None = None, described: int = 0) -> int:
 
 class TileCountGuard:
     """Counts the tiles that one process of a harvest finds of one layer. A tile that is found twice counts
-    twice."""
+    twice. If the layer seems to have no end, the methods return why, and what a person may write."""
 
     def __init__(self, most: int, found: int = 0, alike: Alike | None = None) -> None:
         """`most` is the most tiles of the layer. `found` is how many tiles the processes of this harvest have
@@ -89,13 +89,16 @@ class TileCountGuard:
         self.most, self._found, self._limit = most, found, alike
         self._alike: Counter[tuple[str, Tile]] = Counter()
 
-    def add(self, tiles: int) -> str | None:
-        """Counts tiles that are there. Returns why the layer seems to have no end, or None."""
+    def add(self, tiles: int) -> tuple[str, str] | None:
+        """Counts tiles that are there."""
         self._found += tiles
-        return f"has more than {self.most:,} tiles" if self._found > self.most else None
+        if self._found <= self.most:
+            return None
+        hint = f"max_tiles = {2 * self.most} into maps.toml where it is that large"
+        return f"has more than {self.most:,} tiles", hint
 
-    def add_image(self, tile: Tile, sha1: str) -> str | None:
-        """Counts the image that was fetched for a tile. Returns why the layer seems to have no end, or None.
+    def add_image(self, tile: Tile, sha1: str) -> tuple[str, str] | None:
+        """Counts the image that was fetched for a tile.
 
         An image that is rare among many others may be counted too low, but never too high (Misra and Gries,
         Finding repeated elements, 1982).
@@ -109,6 +112,10 @@ class TileCountGuard:
         else:
             self._alike.subtract(list(self._alike))
             self._alike = +self._alike
-        if self._alike[key] > most:
-            return f"has the same image {sha1} at more than {most:,} places"
-        return None
+        if self._alike[key] <= most:
+            return None
+        hint = (
+            f'into maps.toml blank = ["{sha1}"] where that stands for a missing tile, or'
+            f" max_tiles = {self.most} where the map is like that"
+        )
+        return f"has the same image {sha1} at more than {most:,} places", hint

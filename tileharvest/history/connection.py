@@ -11,7 +11,7 @@ import re
 import sqlite3
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import create_engine, event, func, insert, inspect, make_url, select
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, ClauseElement, Connection, Engine
 
     from tileharvest.history.schema import Row
-
-_Item = TypeVar("_Item")
 
 
 class PassingError(HistoryError):
@@ -198,19 +196,12 @@ def connect(
     """Returns an engine for the database. It opens no connection yet.
 
     With `read_only` the file is never created, and every statement that writes is refused. `durable` says
-    whether a file's committed transactions must survive a power loss. Raises HistoryError if the server's
-    driver is not installed.
+    whether a file's committed transactions must survive a power loss.
     """
     file = file_of(url)
-    if file is not None:
-        return _connect_file(url, file, lock_timeout, read_only=read_only, durable=durable)
-    try:
+    if file is None:
         return _connect_server(url, lock_timeout, read_only=read_only)
-    except ImportError as error:
-        # psycopg's own message has a paragraph for each way in which it can be installed.
-        raise HistoryError(
-            f"the history {place_of(url)} needs the Python package psycopg[binary], which is not installed"
-        ) from error
+    return _connect_file(url, file, lock_timeout, read_only=read_only, durable=durable)
 
 
 def _connect_server(url: URL, lock_timeout: float, *, read_only: bool) -> Engine:
@@ -250,7 +241,7 @@ def _connect_file(url: URL, file: Path, lock_timeout: float, *, read_only: bool,
 
     def opened() -> sqlite3.Connection:
         # The pool hands a connection to one thread at a time, so SQLite's own check is not needed.
-        # isolation_level=None: sqlite3 begins no transactions by itself, `transaction` does.
+        # isolation_level=None: sqlite3 begins no transactions by itself, the history does.
         connection = sqlite3.connect(
             uri, uri=True, timeout=lock_timeout, isolation_level=None, check_same_thread=False
         )
@@ -339,10 +330,3 @@ def make_tables(connection: Connection, place: str) -> None:
         )
     metadata.create_all(connection)
     connection.execute(insert(revisions).values(version_num=REVISION))
-
-
-def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
-    """Yields the values in their order, at most `most` at a time. A statement can have a limited number of
-    parameters."""
-    for start in range(0, len(values), most):
-        yield values[start : start + most]

@@ -15,7 +15,6 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, tuple_, upd
 
 from tileharvest.errors import HistoryError, program
 from tileharvest.history.blocks import WRITE_VERSIONS, follow_versions, write_present
-from tileharvest.history.connection import in_parts
 from tileharvest.history.harvest_row import describe_layers, unfinished_harvest
 from tileharvest.history.outlines import own_map_id
 from tileharvest.history.schema import (
@@ -288,7 +287,9 @@ def _record_layer(
         # That harvest has asked the site itself.
         return Counter(), len(named)
     counts, left_out = Counter({Outcome.IGNORED: day.unchanged.get(name, 0)}), 0
-    for part in in_parts(sorted(named), _AT_ONCE):
+    cells = sorted(named)
+    for start in range(0, len(cells), _AT_ONCE):
+        part = cells[start : start + _AT_ONCE]
         known = _known(connection, layer, part)
         changed: dict[Cell, list[Recorded]] = {}
         days: set[date] = set()

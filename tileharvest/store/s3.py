@@ -106,14 +106,12 @@ class S3Store:
     stores at all: obstore's threads are missing there, and calls never return.
     """
 
-    def __init__(
-        self, bucket: str, prefix: str = "", request: timedelta = REQUEST, retries: RetryConfig = RETRIES
-    ) -> None:
+    def __init__(self, bucket: str, prefix: str = "", retries: RetryConfig = RETRIES) -> None:
         """`bucket` and `prefix` are as `parse_s3_url` returns them. Raises ConfigurationError if the
         environment cannot be used."""
         self._place = f"s3://{bucket}/{prefix}".rstrip("/")
         self._prefix = f"{prefix}/" if prefix else ""
-        self._objects = _connected(bucket, request, retries)
+        self._objects = _connected(bucket, retries)
 
     def put(self, images: Mapping[Image, bytes]) -> set[Image]:
         with ThreadPoolExecutor(_PUTS_AT_ONCE, "store-put") as threads:
@@ -204,7 +202,7 @@ def parse_s3_url(text: str) -> tuple[str, str]:
     return bucket, prefix
 
 
-def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore.store.S3Store:
+def _connected(bucket: str, retries: RetryConfig) -> obstore.store.S3Store:
     """Returns a client for the bucket, with the settings of the environment. It asks the service nothing yet.
 
     Raises ConfigurationError for settings that cannot be used. The message does not repeat their values.
@@ -225,7 +223,7 @@ def _connected(bucket: str, request: timedelta, retries: RetryConfig) -> obstore
     # The service compares the checksum with the bytes that arrived, and keeps it.
     config: S3Config = {} if "AWS_CHECKSUM_ALGORITHM" in os.environ else {"checksum_algorithm": "SHA256"}
     # Given any options, obstore does not read `allow_http` itself.
-    options: ClientConfig = {"connect_timeout": CONNECTING, "timeout": request, "allow_http": allows_http}
+    options: ClientConfig = {"connect_timeout": CONNECTING, "timeout": REQUEST, "allow_http": allows_http}
     # Our error is raised outside of the block. Inside it would have obstore's error, which quotes values, as
     # its context.
     with suppress(BaseError, ValueError):

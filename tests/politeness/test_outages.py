@@ -6,11 +6,12 @@ from itertools import count, pairwise
 from typing import Any, cast
 
 import pytest
+from scrapy.settings import Settings
 
 from tileharvest.history.costs import CostMeter
-from tileharvest.politeness.outages import MOST_REFUSALS, HostHealth, OutageLimits, no_answer_in_words
+from tileharvest.politeness.outages import MOST_REFUSALS, HostHealth, OutageLimits, answer_in_words
 from tileharvest.politeness.waits import Hold, HoldReason, Wait
-from tileharvest.spiders.outages import Outages
+from tileharvest.spiders.outages import Outages, Patience
 from tileharvest.tiles.verdict import Answer
 
 LIMITS = OutageLimits(failures=3, pause=1.0, longest_pause=8.0, patience=30.0)
@@ -37,7 +38,7 @@ class Crawl:
         self.status = 503
         self.probes: list[float] = []
         """When probes were made."""
-        self.outages = Outages(cast("Any", self), limits, self.probe, [])
+        self.outages = Outages(cast("Any", self), limits, Patience(Settings()), self.probe)
 
     async def claim_probe(self, host: str, seconds: float) -> bool:
         return self.may_probe
@@ -131,6 +132,13 @@ async def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_e
     assert found == needed
 
 
+def test_pauses_between_attempts_double_and_a_server_can_ask_for_longer_ones() -> None:
+    patience = Patience(Settings({"RETRY_TIMES": 4, "RETRY_PAUSE": 1.0}))
+    failed, asked = Answer(503), [Answer(503, retry_after=one) for one in ("30", "1", "1000")]
+    assert [patience.pause_before(attempt, failed) for attempt in range(2, 7)] == [1, 2, 4, 8, None]
+    assert [patience.pause_before(3, one) for one in asked] == [30, 2, None]
+
+
 @pytest.mark.parametrize(
     ("message", "cause", "words"),
     [
@@ -142,7 +150,7 @@ async def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_e
 def test_why_there_is_no_answer(message: str, cause: BaseException | None, words: str) -> None:
     error = RuntimeError(message)
     error.__cause__ = cause
-    assert no_answer_in_words(error) == words
+    assert answer_in_words(error) == words
 
 
 def test_each_limit_makes_the_pace_half_of_what_it_was_or_less_until_that_does_not_help() -> None:

@@ -15,7 +15,6 @@ from tileharvest.tiles.verdict import (
     judge_existence,
     judge_get,
     judge_head,
-    pause_before,
     retry_after,
     settled_by_head,
 )
@@ -136,11 +135,6 @@ def test_body_that_is_no_image_fails_with_a_reason(latest):
 )
 def test_tile_that_is_not_kept_is_only_asked_whether_it_exists(answer, by_head, expected):
     assert outcome_of(judge_existence(answer, by_head=by_head)) == expected
-
-
-def test_pauses_double_and_a_server_can_ask_for_longer_ones():
-    assert [pause_before(attempt, 1.0, None) for attempt in (2, 3, 4, 5)] == [1, 2, 4, 8]
-    assert [pause_before(3, 1.0, asked) for asked in (30.0, 0.5)] == [30, 2]
 
 
 @pytest.mark.parametrize(

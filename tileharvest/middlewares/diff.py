@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
@@ -11,12 +10,10 @@ from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.harvest.walks import located
 from tileharvest.history.blocks import FoundBlock
-from tileharvest.maps.settings import setting
-from tileharvest.politeness.outages import no_answer_in_words
-from tileharvest.politeness.robots import UnreadableError
+from tileharvest.politeness.outages import answer_in_words
 from tileharvest.scheduler.crawl import harvest_of
 from tileharvest.spiders.blocks import BlockRequest, BlockResponse, BlockResult
-from tileharvest.spiders.transfer import kinds_of
+from tileharvest.spiders.outages import Patience
 from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
 from tileharvest.tiles.results import IN_FULL, ON_WALK
@@ -26,8 +23,6 @@ from tileharvest.tiles.verdict import (
     conditional_headers,
     judge_existence,
     judge_head,
-    pause_before,
-    retry_after,
     settled_by_head,
     with_attempts,
 )
@@ -55,10 +50,7 @@ class DiffMiddleware:
 
     def __init__(self, harvest: Harvest, settings: BaseSettings) -> None:
         self._harvest = harvest
-        self._attempts = settings.getint("RETRY_TIMES") + 1
-        self._pause = float(setting(settings, "RETRY_PAUSE"))
-        self._longest = float(setting(settings, "RETRY_AFTER_LONGEST"))
-        self._passing = tuple(settings.getlist("RETRY_EXCEPTIONS"))
+        self._patience = Patience(settings)
         self._is_conditional = harvest.description.check == "conditional"
 
     @classmethod
@@ -161,22 +153,6 @@ class DiffMiddleware:
                 result.spared_bytes += latest.image.size
         return result
 
-    def _ask_again(self, result: BlockResult, bit: int, answer: Answer | Exception, attempt: int) -> None:
-        """Notes that a tile without a usable answer is asked again, or after all attempts that it failed."""
-        seconds = None
-        if isinstance(answer, Exception):
-            reason = no_answer_in_words(answer)
-            may_pass = isinstance(answer, (UnreadableError, *kinds_of(self._passing)))
-        else:
-            seconds = retry_after(answer.retry_after, datetime.now(UTC))
-            reason, may_pass = answer.phrase, (seconds or 0.0) <= self._longest
-        if may_pass and attempt < self._attempts:
-            result.again |= 1 << bit
-            result.pause = max(result.pause, pause_before(attempt + 1, self._pause, seconds))
-        else:
-            reason = with_attempts(reason, attempt)
-            result.found.add(bit, Verdict(Outcome.FAILED, reason=reason))
-
     def _judge_tile(
         self,
         result: BlockResult,
@@ -188,11 +164,15 @@ class DiffMiddleware:
         by_get: bool,
     ) -> None:
         """Judges the answer about a single tile, given its latest version."""
-        if isinstance(answer, Exception) or answer.may_pass:
-            self._ask_again(result, bit, answer, request.attempt)
+        pause = self._patience.pause_before(request.attempt + 1, answer)
+        if pause is not None:
+            result.again |= 1 << bit
+            result.pause = max(result.pause, pause)
             return
         harvest, found = self._harvest, result.found
-        if not found.is_kept:
+        if isinstance(answer, Exception) or answer.may_pass:
+            verdict: Verdict | None = Verdict(Outcome.FAILED, reason=answer_in_words(answer))
+        elif not found.is_kept:
             verdict = judge_existence(answer, by_head=not by_get)
         elif by_get:
             verdict = harvest.judged(answer, latest, request.block.layer)
@@ -204,5 +184,5 @@ class DiffMiddleware:
         if verdict.reason is not None:
             verdict = replace(verdict, reason=with_attempts(verdict.reason, request.attempt))
         found.add(bit, verdict)
-        if verdict.image is not None:
+        if verdict.image is not None and isinstance(answer, Answer):
             result.bodies[verdict.image] = answer.body

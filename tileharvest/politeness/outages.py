@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from tileharvest.tiles.verdict import Answer
+
 SLOWER: Final = 2.0
 """How many times longer the time between two requests becomes after each refusal."""
 _SHARE: Final = 0.1
@@ -14,12 +16,14 @@ MOST_REFUSALS: Final = 5
 """The rests in a row that may bring no good answer. Then a slower pace does not help."""
 
 
-def no_answer_in_words(error: BaseException) -> str:
-    """Returns in words why a download brought no answer. If the system has refused the connection, that is
-    the cause of the error that the download handler raises."""
-    if isinstance(error.__cause__, ConnectionRefusedError):
+def answer_in_words(answer: Answer | Exception) -> str:
+    """Returns the status of an answer, or why a download brought none. If the system has refused the
+    connection, that is the cause of the error that the download handler raises."""
+    if isinstance(answer, Answer):
+        return answer.phrase
+    if isinstance(answer.__cause__, ConnectionRefusedError):
         return "connection refused"
-    return str(error) or type(error).__name__
+    return str(answer) or type(answer).__name__
 
 
 @dataclass(frozen=True, slots=True)

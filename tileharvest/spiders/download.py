@@ -29,7 +29,7 @@ from tileharvest.politeness.waits import HeldError, Wait
 from tileharvest.scheduler.crawl import as_error, cancel, crawl_of
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse
 from tileharvest.spiders.connections import connections
-from tileharvest.spiders.outages import Outages
+from tileharvest.spiders.outages import Outages, Patience
 from tileharvest.spiders.redirects import REDIRECTS, Redirects, addresses_of
 from tileharvest.spiders.transfer import (
     HTTP_1_1,
@@ -91,9 +91,8 @@ class TileDownloadHandler:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler, self._crawl, settings = crawler, crawl_of(crawler), crawler.settings
         self._adapts = settings.getbool("AUTOTHROTTLE_ENABLED")
-        passing = settings.getlist("RETRY_EXCEPTIONS")
-        self._outages = Outages(self._crawl, outage_limits(settings), self._probe, passing)
-        self._longest_rest = float(setting(settings, "RETRY_AFTER_LONGEST"))
+        self._patience = Patience(settings)
+        self._outages = Outages(self._crawl, outage_limits(settings), self._patience, self._probe)
         self._redirects = Redirects(self._crawl, settings.getint("REDIRECT_MAX_TIMES"))
         self._own: tuple[str, ...] | None = None
         """The IP addresses of the map's own host, once they are known."""
@@ -322,7 +321,7 @@ class TileDownloadHandler:
         if seconds:
             if answer.status == HTTPStatus.FORBIDDEN and self._throttle.held is None:
                 self._outages.slow_down(host)
-            self._keep(self._throttle.rest(host, min(seconds, self._longest_rest)))
+            self._keep(self._throttle.rest(host, min(seconds, self._patience.longest_rest)))
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         """Lets something go on beside the blocks until the handler is closed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import count
 from typing import TYPE_CHECKING, Final
@@ -14,14 +13,13 @@ from scrapy.exceptions import IgnoreRequest
 
 from tileharvest.errors import ConfigurationError, SiteError, TileHarvestError
 from tileharvest.history.site_files import MISSING, SiteFile
-from tileharvest.maps.settings import setting
-from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.outages import answer_in_words
 from tileharvest.politeness.waits import noted
 from tileharvest.renderers.bounds import MOST_BYTES as FILE_BYTES
 from tileharvest.renderers.site import Fetched
 from tileharvest.scheduler.crawl import crawl_of
-from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.verdict import Answer, length_of, pause_before, retry_after
+from tileharvest.spiders.outages import Patience
+from tileharvest.tiles.verdict import Answer, length_of
 from tileharvest.tiles.versions import Validator
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ def fetch_with(
         # Whatever download handlers and middlewares raise means the same here: no answer.
         except Exception as error:
             raise SiteError(
-                f"{url} cannot be reached ({no_answer_in_words(error)}): nothing was changed; try again later"
+                f"{url} cannot be reached ({answer_in_words(error)}): nothing was changed; try again later"
             ) from error
         if file is not None and response.status == HTTPStatus.NOT_MODIFIED:
             status, body = HTTPStatus.OK.value, file.body
@@ -86,26 +84,21 @@ def fetch_with(
 async def _patiently(crawler: Crawler, request: Request) -> Response:
     """Returns the answer to a request, which is made again after growing pauses while it may yet be answered.
     Raises what the last attempt has raised."""
-    settings = crawler.settings
-    longest = float(setting(settings, "RETRY_AFTER_LONGEST"))
+    patience = Patience(crawler.settings)
     assert crawler.engine is not None
     for attempt in count(2):
-        is_last = attempt > settings.getint("RETRY_TIMES") + 1
-        seconds = None
         try:
             response = await crawler.engine.download_async(request.replace(dont_filter=True))
         except Exception as error:
-            # Only here, as the exceptions take a third of a second to load.
-            if is_last or not isinstance(error, kinds_of(tuple(settings.getlist("RETRY_EXCEPTIONS")))):
+            found: Answer | Exception = error
+            if (pause := patience.pause_before(attempt, error)) is None:
                 raise
-            reason = no_answer_in_words(error)
         else:
-            answer = answer_of(response)
-            seconds, reason = retry_after(answer.retry_after, datetime.now(UTC)), answer.phrase
-            if is_last or not answer.may_pass or (seconds or 0.0) > longest:
+            found = answer_of(response)
+            if (pause := patience.pause_before(attempt, found)) is None:
                 return response
-        pause = pause_before(attempt, float(setting(settings, "RETRY_PAUSE")), seconds)
-        with noted(crawl_of(crawler).waits, f"another attempt at {request.url} ({reason})", pause):
+        why = answer_in_words(found)
+        with noted(crawl_of(crawler).waits, f"another attempt at {request.url} ({why})", pause):
             await asyncio.sleep(pause)
     raise AssertionError
 

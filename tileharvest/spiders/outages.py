@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
+from scrapy.utils.misc import load_object
 
 from tileharvest.errors import SiteError
-from tileharvest.politeness.outages import HostHealth, no_answer_in_words
+from tileharvest.maps.settings import setting
+from tileharvest.politeness.outages import HostHealth, answer_in_words
+from tileharvest.politeness.robots import UnreadableError
 from tileharvest.politeness.waits import HoldReason, noted
 from tileharvest.scheduler.crawl import as_error, cancel
-from tileharvest.spiders.transfer import kinds_of
-from tileharvest.tiles.verdict import GONE_STATUSES, REFUSED, TOO_MANY, Answer
+from tileharvest.tiles.verdict import GONE_STATUSES, REFUSED, TOO_MANY, Answer, retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
+
+    from scrapy.settings import BaseSettings
 
     from tileharvest.politeness.map_throttle import MapThrottle
     from tileharvest.politeness.outages import OutageLimits
@@ -32,17 +38,44 @@ _ERRORS: Final = 400
 """The first status of an error."""
 
 
+class Patience:
+    """When a request that brought no usable answer is made again, as the settings say."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._attempts = settings.getint("RETRY_TIMES") + 1
+        self._pause = float(setting(settings, "RETRY_PAUSE"))
+        self.longest_rest = float(setting(settings, "RETRY_AFTER_LONGEST"))
+        """The most seconds for which a server's Retry-After is obeyed."""
+        self._names = settings.getlist("RETRY_EXCEPTIONS")
+
+    @cached_property
+    def passing(self) -> tuple[type[Exception], ...]:
+        """The exceptions that mean that there was no answer. They are loaded when a request first fails: some
+        belong to Scrapy's own download handler, which takes a third of a second to load."""
+        return tuple(load_object(name) for name in self._names)
+
+    def pause_before(self, attempt: int, answer: Answer | Exception) -> float | None:
+        """Returns the seconds to wait before an attempt, given the answer to the one before, or None if that
+        answer counts. They double from the second attempt on, unless the server asks for more."""
+        seconds = 0.0
+        if isinstance(answer, Exception):
+            may_pass = isinstance(answer, (UnreadableError, *self.passing))
+        else:
+            seconds = retry_after(answer.retry_after, datetime.now(UTC)) or 0.0
+            may_pass = answer.may_pass and seconds <= self.longest_rest
+        if not may_pass or attempt > self._attempts:
+            return None
+        return max(self._pause * float(1 << (attempt - 2)), seconds)
+
+
 class Outages:
     """Which hosts of a crawl are doubted or down, and the probes that find out whether they answer again.
 
     A host that stays away for too long, or goes on refusing however slowly it is asked, ends the crawl.
     """
 
-    def __init__(
-        self, crawl: CrawlContext, limits: OutageLimits, probe: Probe, passing: Sequence[str]
-    ) -> None:
-        """`passing` names the exceptions that mean that there was no answer."""
-        self._crawl, self._limits, self._probe, self._passing = crawl, limits, probe, tuple(passing)
+    def __init__(self, crawl: CrawlContext, limits: OutageLimits, patience: Patience, probe: Probe) -> None:
+        self._crawl, self._limits, self._patience, self._probe = crawl, limits, patience, probe
         self._hosts: dict[str, HostHealth] = {}
         """The health of each host that has ever failed."""
         self._good: dict[str, str] = {}
@@ -74,7 +107,7 @@ class Outages:
     def is_in_doubt(self, answer: Answer | Exception) -> bool:
         """Returns whether an answer may say something of the host, and nothing of the tile."""
         if isinstance(answer, Exception):
-            return isinstance(answer, kinds_of(self._passing))
+            return isinstance(answer, self._patience.passing)
         return answer.status in REFUSED or _is_failure(answer)
 
     def slow_down(self, host: str) -> None:
@@ -185,10 +218,10 @@ class Outages:
     async def _failure(self, url: str, *, is_refusal: bool) -> str | None:
         """Probes a host. Returns in words why it is not up, or None if it is."""
         answer = await self._probe(url)
-        if isinstance(answer, Exception):
-            return no_answer_in_words(answer)
-        is_down = _is_failure(answer) or (is_refusal and answer.status in REFUSED)
-        return answer.phrase if is_down else None
+        is_down = isinstance(answer, Exception) or _is_failure(answer)
+        if is_down or (is_refusal and isinstance(answer, Answer) and answer.status in REFUSED):
+            return answer_in_words(answer)
+        return None
 
 
 def _still_refused(host: str) -> SiteError:

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from scrapy.exceptions import IgnoreRequest
 
-from tileharvest.politeness.outages import no_answer_in_words
+from tileharvest.politeness.outages import answer_in_words
 from tileharvest.politeness.robots import FORBIDDEN, UnreadableError, origin_of, too_slow
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Redirects:
             if isinstance(found, IgnoreRequest):
                 raise found
             if isinstance(found, Exception):
-                raise UnreadableError(f"cannot be read ({no_answer_in_words(found)})") from found
+                raise UnreadableError(f"cannot be read ({answer_in_words(found)})") from found
             return found
 
         refused = f"the redirect to {origin} was not followed"

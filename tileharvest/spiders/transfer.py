@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import ssl
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,7 +21,6 @@ from scrapy.exceptions import (
     ResponseDataLossError,
     UnsupportedURLSchemeError,
 )
-from scrapy.utils.misc import load_object
 
 from tileharvest.politeness.neighbours import refused_network
 from tileharvest.tiles.verdict import Answer, length_of
@@ -324,13 +322,3 @@ def _last_head(heads: bytes) -> bytes:
     blank = _BLANK_LINE.search(heads, start)
     end = blank.start() if blank else len(heads)
     return heads[heads.find(b"\n", start) : end] + b"\n"
-
-
-@cache
-def kinds_of(names: tuple[str | type[Exception], ...]) -> tuple[type[Exception], ...]:
-    """Returns the exceptions that the setting RETRY_EXCEPTIONS names.
-
-    They are loaded when a request first fails. Some belong to Scrapy's own download handler, which asks for
-    no tile and takes a third of a second to load.
-    """
-    return tuple(load_object(name) for name in names)

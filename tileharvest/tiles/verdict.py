@@ -218,12 +218,6 @@ def judge_get(
     return Verdict(outcome, image, answer.validator)
 
 
-def pause_before(attempt: int, base: float, retry_after: float | None) -> float:
-    """Returns the seconds to wait before an attempt: `base` before number 2, and twice as long before each
-    later one. If the server asks for a longer wait (`retry_after`), that counts."""
-    return max(base * float(1 << (attempt - 2)), retry_after or 0.0)
-
-
 def retry_after(value: str | None, now: datetime) -> float | None:
     """Returns the seconds that a Retry-After header asks for, at least 0, or None if there is none that can
     be read. It is a number of seconds or a date (RFC 9110, section 10.2.3)."""

@@ -176,9 +176,7 @@ def test_images_that_cannot_be_read_are_counted_and_without_any_other_there_is_n
     assert (told.tiles, told.missing) == (1, 1)
     path.unlink()
     shutil.rmtree(world.data / "tiles")
-    with pytest.raises(
-        TileHarvestError, match=r"was not made, .* can be read: tileharvest check-store names"
-    ) as raised:
+    with pytest.raises(TileHarvestError, match=r"was not made, .* tileharvest check-store names") as raised:
         archive(world, path)
     assert raised.value.exit_status == ExitStatus.FAILED_TILES
     assert not any(path.parent.iterdir())

@@ -56,13 +56,13 @@ def test_a_period_of_a_map_that_was_there_in_between_reaches_as_far_as_it_did_th
     world.harvest(SECOND + timedelta(days=2), {Tile(0, 5, 1): None, Tile(0, 1, 3): coloured()})
     world.harvest(THIRD, {Tile(0, 1, 1): None, Tile(0, 1, 3): None})
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        period = {"first": str(SECOND), "last": str(THIRD)}
+        period = {"first": str(SECOND), "day": str(THIRD)}
         assert excerpt_of(history, MAP, **period).box(0) == (0, -16, 24, 0)
         projection = map_outline(history, MAP).layers[0].latest.projection
         assert projection is not None
         x, z = projection.place_at(1, 3)
         area = f"{x:.0f},{z:.0f},{x:.0f},{z:.0f}"
-        assert excerpt_of(history, MAP, first=str(SECOND), last=str(THIRD), area=area).box(0)
+        assert excerpt_of(history, MAP, **period, area=area).box(0)
         assert excerpt_of(history, MAP, day=str(THIRD), area=area).box(0) is None
         assert excerpt_of(history, MAP, day=str(THIRD)).box(0) is None
 
@@ -80,7 +80,7 @@ def test_a_coarse_picture_ends_with_the_deepest_tiles_unless_some_are_missing(
     world.harvest(FIRST, dict.fromkeys(above if begins_coarse else [*deep, *above], coloured()))
     world.harvest(SECOND, dict.fromkeys(deep, coloured(GREEN)))
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
-        day, period = {"day": str(SECOND)}, {"first": str(FIRST), "last": str(SECOND)}
+        day, period = {"day": str(SECOND)}, {"first": str(FIRST), "day": str(SECOND)}
         assert [excerpt_of(history, MAP, **wanted).box(-2) for wanted in (day, period)] == [box] * 2
 
 
@@ -91,8 +91,7 @@ def test_a_coarse_picture_ends_with_the_deepest_tiles_unless_some_are_missing(
         ({"layer": NIGHT_LAYER}, "had no tile yet on 2021-05-12"),
         ({"day": "yesterday"}, "yesterday is not a day: write it as 2021-05-12"),
         ({"day": "2021-02-12"}, "before the history of map 'world', which begins on 2021-02-13"),
-        ({"last": "2021-02-12"}, "2021-02-12 is before the history"),
-        ({"first": "2021-05-12", "last": "2021-02-16"}, "the first day, 2021-05-12, is later than"),
+        ({"first": "2021-05-12", "day": "2021-02-16"}, "the first day, 2021-05-12, is later than"),
         ({"area": "spawm"}, "did you mean 'spawn'?"),
         ({"area": "1,2,3"}, "write two corners in blocks, such as --area=-100,-50,100,50"),
     ],
@@ -203,7 +202,7 @@ RED: Final = (230, 30, 30, 255)
 
 
 def between(history: History, first: date, last: date) -> Excerpt:
-    return excerpt_of(history, MAP, first=str(first), last=str(last))
+    return excerpt_of(history, MAP, first=str(first), day=str(last))
 
 
 def place(tile: Tile) -> tuple[int, int, int, int]:
@@ -275,7 +274,7 @@ def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> 
 
 
 def write(path: Path, world: World, history: History, **limit: Any) -> None:
-    excerpt = excerpt_of(history, MAP, first=str(FIRST), last=str(SECOND))
+    excerpt = excerpt_of(history, MAP, first=str(FIRST), day=str(SECOND))
     if path.stem == "mosaic":
         write_mosaic(sheet_of(excerpt, path, 0, None), path, world.store, Count(), **limit)
     elif path.stem == "diff":

@@ -55,9 +55,9 @@ from tileharvest.notices.delivery import (
 )
 from tileharvest.notices.message import Message, Report, compose, is_wanted
 from tileharvest.notices.notice import ChangedPlace, changed_places, covering, send_notice, view_around
-from tileharvest.renderers.xyz import mercator
+from tileharvest.renderers.xyz import mercator, page_place
 from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.ground import Projection
+from tileharvest.tiles.ground import Ground, Projection
 from tileharvest.tiles.layers import Layer
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
@@ -363,18 +363,14 @@ def test_the_places_are_the_blocks_that_changed_most(tmp_path: Path) -> None:
     assert places_of(world, days=1) == []
 
 
-def test_places_of_plain_tiles_are_degrees(tmp_path: Path) -> None:
+def test_places_of_plain_tiles_are_degrees() -> None:
     """By the formula of "Slippy map tilenames" 47.37 north, 8.54 east is in the tile 536/358 of zoom 10."""
-    world, layer = World(tmp_path), Layer("zoom10", Pyramid(8), "png", projection=mercator(10))
-    tiles = [Tile.at(0, column, row) for column in (535, 536, 537) for row in (357, 358, 359)]
-    for day, body in ((FIRST, picture()), (SECOND, picture(GREEN))):
-        found = dict.fromkeys(tiles, body)
-        world.harvest(day, found, layer=layer.name, described=layer, renderer="xyz")
-    (place,) = places_of(world)
+    layer, tile = Layer("zoom10", Pyramid(8), "png", projection=mercator(10)), Tile.at(0, 536, 358)
+    x, z, degrees = page_place(layer, "xyz", Ground.of(TileRange.of(tile)).middle)
     middle = 536.5 / 1024 * 360 - 180
-    assert place.degrees == pytest.approx((47.37, middle), abs=0.15)
+    assert degrees == pytest.approx((47.37, middle), abs=0.15)
     # The page counts from the middle of a unit, and has degrees as the projection stretches them.
-    assert (place.x, place.z) == pytest.approx((middle - 0.5, 358.5 / 1024 * 360 - 180.5))
+    assert (x, z) == pytest.approx((middle - 0.5, 358.5 / 1024 * 360 - 180.5))
 
 
 @given(st.sets(st.sampled_from(square(-1, 8, left=-8)), min_size=1))

@@ -32,7 +32,7 @@ class Command(ExportCommand):
     options = PLACE | ZOOM | PICTURE | FILE
 
     def answer(self, opts: Namespace) -> Answer:
-        opts.first, opts.last = opts.day1, opts.day2
+        opts.first, opts.day = opts.day1, opts.day2
         paths = [Path(one) for one in opts.file]
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
         for path in pictures:

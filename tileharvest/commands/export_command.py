@@ -55,7 +55,7 @@ class ExportCommand(ProjectCommand):
     @contextmanager
     def excerpt(self, opts: Namespace) -> Iterator[Excerpt]:
         """Opens the history, and yields the excerpt that the options ask for. Raises TileHarvestError."""
-        names = ("layer", "area", "day", "first", "last")
+        names = ("layer", "area", "day", "first")
         wanted = {name: getattr(opts, name, None) for name in names}
         areas = areas_of(self.settings, opts.name)
         with open_history_for_reading(self.settings) as history:

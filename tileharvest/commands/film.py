@@ -27,7 +27,7 @@ class Command(ExportCommand):
         **ZOOM,
         **FILE,
         "--from": value("the first day (default: that of the history)", dest="first"),
-        "--to": value("the last day (default: that of the history)", dest="last"),
+        "--to": value("the last day (default: that of the history)", dest="day"),
         "--size": value("wide (default), square, upright, or 1280x720", default="wide"),
         "--every": value(
             "of what there is a frame (default: change)",

@@ -62,7 +62,7 @@ def _layers(settings: BaseSettings, history: History, opts: Namespace) -> Layers
     layers = []
     fault = ConfigurationError(f"map '{opts.name}' had no tile yet on {last}; nothing was made")
     for one in names:
-        wanted = {"layer": one, "area": opts.area, "first": str(first), "last": str(last)}
+        wanted = {"layer": one, "area": opts.area, "first": str(first), "day": str(last)}
         excerpt = excerpt_of(history, opts.name, named, **wanted)
         try:
             if excerpt.ground is not None and excerpt.box(excerpt.zooms()[0]) is None:

@@ -37,7 +37,6 @@ _COLUMNS: Final = 16
 """The columns of tiles whose differences are in memory at once. They have 16,000 tiles of a square map of
 1,000,000."""
 
-
 _FADED: Final = 0.25
 """The share of its colours that an unchanged place keeps. It keeps twice that share of its contrast."""
 _PAPER: Final = 128

@@ -168,20 +168,18 @@ def excerpt_of(
     area: str | None = None,
     day: str | None = None,
     first: str | None = None,
-    last: str | None = None,
     is_period: bool = False,
 ) -> Excerpt:
     """Returns the excerpt of a map that a person wants, by options as they are written on the command line.
 
-    `named` are the map's named areas. Of one day, or of the last one, unless `first` or `last` is given: then
-    the export begins with the map as it was on the first day. If it `is_period`, it is of all days by
-    default. Raises HistoryError for a map without a history, and ConfigurationError for a layer, a day or an
-    area that the map does not have.
+    `named` are the map's named areas. `day` is the day, or the last one of a period that begins with the map
+    as it was on the `first` day. If it `is_period`, it is of all days by default. Raises HistoryError for a
+    map without a history, and ConfigurationError for a layer, a day or an area that the map does not have.
     """
     outline, areas = map_outline(history, map_name), named or {}
-    to = day_of(outline, day or last)
-    begin = outline.days[0] if is_period or last is not None else to
-    begin = begin if first is None else day_of(outline, first)
+    to = day_of(outline, day)
+    usual = outline.days[0] if is_period else to
+    begin = usual if first is None else day_of(outline, first)
     if begin > to:
         raise ConfigurationError(f"the first day, {begin}, is later than the last, {to}")
     own = areas.get(area or "")

@@ -56,18 +56,15 @@ def published_files() -> dict[str, bytes]:
 
 def index_page(files: Mapping[str, bytes], data: str) -> bytes:
     """Returns the index, which names the page's `files` and the list of the map's data, `data`."""
-    folder = next(iter(files)).rpartition("/")[0] if len(files) == 1 else posixpath.commonpath(files)
+    folder = posixpath.commonpath(files)
     text = (_FOLDER / _INDEX).read_text("utf-8")
     text = _PRELOADED.sub("", text).replace("<html ", "<html data-published ", 1)
-    scripts = "".join(
-        f"<script{how}></script>\n  "
-        for how in (
-            f' src="page/{_OWN}lists.js"',
-            f' src="lists/{data[:2]}/{data}.js"',
-        )
+    scripts = (
+        f'<script src="page/{_OWN}lists.js"></script>\n  '
+        f'<script src="lists/{data[:2]}/{data}.js"></script>\n  '
+        # The script needs the whole page, so it is deferred.
+        f'<script defer src="page/{_SCRIPT}" data-index="{data}"></script>'
     )
-    # The script needs the whole page, so it is deferred.
-    scripts += f'<script defer src="page/{_SCRIPT}" data-index="{data}"></script>'
     text = text.replace(_STYLE, f'{_STYLE}\n  <link rel="stylesheet" href="page/{_OWN}published.css">', 1)
     text = text.replace(_MAIN, scripts, 1)
     return re.sub(r'(?<=")page/', f"{folder}/", text).encode()

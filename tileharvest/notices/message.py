@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _WIDTH: Final = 76
 """The columns of an indented line. Mail programs show that many without breaking the line."""
 
-
 _MOST_IN_TITLE: Final = 3
 """The most areas that a title names."""
 

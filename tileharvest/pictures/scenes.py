@@ -45,7 +45,6 @@ CELL: Final = 3
 _NOTICEABLE: Final = 12
 """The least difference of two cells that counts, of 255. Lossy images of the same thing differ by a few."""
 
-
 _PANEL: Final = 588
 """The width in pixels of each half of a message's picture. Both together are less than 1200 wide."""
 _MARGIN: Final = 24

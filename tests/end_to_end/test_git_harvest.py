@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.end_to_end.project import LayerTile, Project
+from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import (
     ANTWORLD_MAP,
     DUCKMAP_ANEW,
@@ -97,14 +97,18 @@ def test_the_history_is_that_of_harvests_over_http(
 def test_a_quiet_day_costs_three_requests_and_no_tile(
     host: Host, project: Project, shared_maps: Path
 ) -> None:
+    """One tile is far from all others."""
     host.publish(shared_maps, "alexjj", 1, DAY)
+    tile = files_of(shared_maps, "alexjj", 1)["world-lighting/1.png"]
+    host.repository.commit(moment_of(DAY), {"docs/world-lighting/0/0/0/0/0.png": tile})
+    host.repository.written()
     project.add_map("small", URL, git={"url": host.url, "path": "docs", "branch": "main"})
     project.crawl("small", DAY)
     host.server.clear_log()
     # What a git leaves that is killed while it fetches.
     (project.data / "git/harvest/small/shallow.lock").touch()
     report = project.harvest("small", NEXT_DAY)
-    assert report["counts"]["ign"] == 29
+    assert report["counts"]["ign"] == 30
     log = list(host.server.log())
     assert len(log) <= 3
     assert sum(line.size for line in log) < 2000
@@ -147,11 +151,14 @@ def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
     files = files_of(shared_maps, "alexjj", 1)
     pointers = {f"lfs/{path}": pointer if path.endswith(".png") else body for path, body in files.items()}
     host.repository.commit(moment_of(NEXT_DAY), pointers)
-    host.repository.written()
+    other = FastImport(host.repository.written(), "other")
+    other.commit(moment_of(DAY), {"README.md": b"elsewhere"})
+    other.written()
     cases = {
         "closed": ({"url": "http://127.0.0.1:9/map.git"}, "http://127.0.0.1:9/map.git cannot be fetched"),
         "top": ({"url": host.url}, "name its folder, maybe docs, lfs"),
         "pointers": ({"url": host.url, "path": "lfs"}, "is a Git-LFS pointer"),
+        "other": ({"url": host.url, "branch": "other"}, "name a branch that has images there, maybe main"),
     }
     for name, (entry, words) in cases.items():
         project.add_map(name, URL, git=entry)
@@ -161,6 +168,7 @@ def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
     project.add_map("endless", URL, git={"url": host.url, "path": "docs"}, max_tiles=6)
     assert "has more than 6 tiles, so it may have no end" in project.crawl("endless", DAY, check=False).stderr
     assert 6 < len(project.versions()) < 29
+    assert all("TileHarvest/" in line.agent for line in host.server.log())
 
 
 @pytest.mark.parametrize("word", ["harvest", "import"])
@@ -186,16 +194,3 @@ def test_a_signal_ends_a_fetch_at_once_and_its_git_with_it(word: str, project: P
         "import": "stopped: the days that were imported are kept; run it again to go on",
     }
     assert told.splitlines()[-1] == ends[word]
-
-
-def test_tiles_far_from_all_others_are_harvested_as_the_tree_lists_them(
-    host: Host, project: Project, shared_maps: Path
-) -> None:
-    files = files_of(shared_maps, "duckmap", 6)
-    tile = next(body for path, body in files.items() if path.endswith(".png"))
-    files["tiles/minecraft_overworld/3/900_-700.png"] = tile
-    host.repository.commit(moment_of(DAY), files, whole=True)
-    host.repository.written()
-    project.add_map("far", URL, renderer="squaremap", git=host.url)
-    project.harvest("far", DAY)
-    assert project.outcomes()[LayerTile("minecraft_overworld", 0, 1801, 1399)] == "add"

@@ -73,6 +73,8 @@ def test_git_ends_when_the_program_that_fetches_is_killed(address: str, tmp_path
     # Half a pack is there, and nothing of use.
     assert packs(folder) == ["tmp"]
     made_repository(tmp_path / "map.git", {"2024-05-01": {"0.png": b"png"}})
+    # A kill can also leave half a git folder.
+    (folder / "refs").rename(folder / "other")
     Repository(folder, str(tmp_path / "map.git")).fetch(None)
     assert "tmp" not in packs(folder)
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -46,6 +47,8 @@ all objects have come, git checks them without a word, which takes a slow disk s
 _ENVIRONMENT: Final = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 """Variables by which git asks nobody for a password, writes English messages, and takes no lock only to
 read."""
+_OF_HOOKS: Final = {"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
+"""Variables by which a hook of git names its own repository. Git would work there, whatever its folder is."""
 
 _HEAD: Final = 200
 """More bytes than the line has that git writes before the bytes of a file."""
@@ -81,7 +84,11 @@ class Repository:
         self.folder = folder
         self.name = origin or str(folder)
         self._program = program()
-        self._environment = os.environ | _ENVIRONMENT
+        inherited = {name: text for name, text in os.environ.items() if name not in _OF_HOOKS}
+        self._environment = inherited | _ENVIRONMENT
+        if origin is not None:
+            # Otherwise git would look for a repository in the folders above, if this one were damaged.
+            self._environment["GIT_DIR"] = "."
         if agent is not None:
             self._environment["GIT_HTTP_USER_AGENT"] = agent
         self._meter = meter or CostMeter()
@@ -167,19 +174,20 @@ class Repository:
         """Returns the names of the branches that have images in a folder, but for those at a commit. A
         repository that is fetched is asked for all of them without the bytes of their files; if it cannot be
         reached, none is returned."""
-        if self.name == str(self.folder):
+        with TemporaryDirectory(prefix="tileharvest-") as place, suppress(SiteError):
+            whole = self
+            if self.name != str(self.folder):
+                # A copy asks under the same name, and within the same limits.
+                whole = copy(self)
+                whole.folder = Path(place)
+                whole._fetch(*_WITHOUT_BYTES, self.name, "+refs/heads/*:refs/heads/*")
             form = "--format=%(objectname) %(refname:short)"
-            lines = self._said("for-each-ref", form, "refs/heads", "refs/remotes").splitlines()
-            tips = (line.split(" ") for line in lines)
+            lines = whole._said("for-each-ref", form, "refs/heads", "refs/remotes").splitlines()
             return [
                 name
-                for tip, name in tips
-                if tip != but and any(path.endswith(_IMAGES) for path in self.files(tip, folder))
+                for tip, name in (line.split(" ") for line in lines)
+                if tip != but and any(path.endswith(_IMAGES) for path in whole.files(tip, folder))
             ]
-        with TemporaryDirectory(prefix="tileharvest-") as place, suppress(SiteError):
-            heads = "+refs/heads/*:refs/heads/*"
-            Repository(Path(place), self.name)._fetch(*_WITHOUT_BYTES, self.name, heads)
-            return Repository(Path(place)).branches_with_images(folder, but)
         return []
 
     @property
@@ -255,8 +263,8 @@ class Repository:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as lock, TemporaryFile() as ids:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (self.folder / "HEAD").exists():
-                self._said("init", "--bare", "--quiet", ".")
+            # This also adds what a kill has left out or removed.
+            self._said("init", "--bare", "--quiet", ".")
             # A killed git leaves locks, which would stop every later git, and unfinished packs.
             for left in ("*.lock", "refs/**/*.lock", _UNFINISHED):
                 for file in self.folder.glob(left):
@@ -361,7 +369,7 @@ def program() -> str:
 
 def inside(path: str) -> str:
     """Returns a folder of a repository as git names it. Empty for the top."""
-    return posixpath.normpath(path).strip("/").removesuffix(".")
+    return posixpath.normpath(f"/{path}").strip("/")
 
 
 def _in_top(folder: str) -> str:

@@ -72,7 +72,7 @@ def whole_day(day: date, there: Mapping[Place, bytes], **more: Any) -> ImportedD
     absent = [
         ImportedTile(layer, cell, None) for layer in LAYERS for cell in CELLS if (layer, cell) not in there
     ]
-    kwargs: dict[str, Any] = {"is_complete": True, "tiles": named + absent, **more}
+    kwargs: dict[str, Any] = {"unchanged": {}, "tiles": named + absent, **more}
     return ImportedDay(
         map_name="world",
         source="folder",
@@ -173,7 +173,7 @@ def test_a_day_that_is_recorded_again_takes_the_place_of_what_its_source_had(
 
 
 def only(history: History, day: date, *named: ImportedTile, **more: Any) -> DayRecord:
-    return record_day(history, whole_day(day, {}, is_complete=False, tiles=named, **more))
+    return record_day(history, whole_day(day, {}, unchanged=None, tiles=named, **more))
 
 
 def of(tile: Tile, body: bytes | None, etag: str | None = None) -> ImportedTile:

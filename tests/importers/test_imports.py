@@ -1,10 +1,12 @@
 """Days of repositories and folders, imported into a history in this process."""
 
 import asyncio
+import os
 from datetime import date
 from hashlib import sha1
 from pathlib import Path
 from shutil import copytree
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
@@ -65,16 +67,42 @@ def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: 
 
 @pytest.mark.parametrize("is_fetched", [False, True])
 def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
-    imports: Imports, tmp_path: Path, *, is_fetched: bool
+    imports: Imports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_fetched: bool
 ) -> None:
+    """A hook of git, which names its own repository to every git, may run the import."""
     folder = repository(tmp_path / "map.git", {FIRST: PLAIN_FILE}).folder
     for branch, files in (("gh-pages", {ABOVE[0]: dot(1)}), ("src", {"draw.py": b"#"})):
         other = FastImport(folder, branch)
         other.commit(moment_of(FIRST), files)
         other.written()
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
     with pytest.raises(SiteError, match=r"; name a branch that has images there, maybe gh-pages$"):
         imports.git(folder.as_uri() if is_fetched else folder)
     assert imports.git(folder, branch="gh-pages").days == [date(2024, 5, 1)]
+
+
+def test_a_day_that_another_source_has_is_compared_with_the_next_day(
+    imports: Imports, plain: Path, tmp_path: Path
+) -> None:
+    """The folder has the tile of the later day already, and git's first day is left out."""
+    git(tmp_path, "clone", "--quiet", plain.as_uri(), "clone")
+    imports.of_folder(tmp_path / "clone" / "web" / "tiles", date(2024, 5, 1))
+    later = repository(tmp_path / "other.git", TILES | {SECOND: {"web/tiles/2/0/0.png": dot(3)}})
+    imports.git(later.folder, "web/tiles")
+    assert imports.versions(TILE) == {FIRST: sha1(dot(2)).hexdigest(), SECOND: sha1(dot(1)).hexdigest()}
+
+
+def test_tiles_that_the_map_keeps_no_more_are_not_counted(imports: Imports, plain: Path) -> None:
+    imports.git(plain, "web/tiles", branch="main~1")
+    narrow = replace(PLAIN, zooms=(0, 0))
+    assert Imports(imports.folder, narrow).git(plain, "web/tiles").outcomes == {Outcome.UPDATED: 1}
+
+
+def test_a_folder_that_cannot_be_listed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else its tiles would be gone."""
+    monkeypatch.setattr(os, "scandir", Mock(side_effect=PermissionError(13, "Permission denied", "web")))
+    with pytest.raises(SiteError, match=r"^web cannot be read \(Permission denied\); the day was not"):
+        FolderSnapshot(tmp_path)
 
 
 def test_a_folder_without_a_map_is_told_with_the_one_that_has_it(tmp_path: Path) -> None:

@@ -143,7 +143,6 @@ def test_the_history_is_the_harvested_one_and_the_next_harvest_finds_nothing_to_
 def test_days_that_have_not_begun_are_left_out_until_then_and_days_with_other_records_come_anew(
     archive: Path, project: Project, antworld: list[Harvested]
 ) -> None:
-    """Else no harvest could be recorded before they come: history is only written forwards."""
     first, *later = (date.fromisoformat(one.day) for one in antworld)
     now = datetime(first.year, first.month, first.day, tzinfo=UTC) - timedelta(days=1)
     watch = imported(archive, project.data, now=now)
@@ -214,6 +213,7 @@ DAMAGED: Final = r"the records in .* cannot be read .*mend or restore"
         (lambda its: change(its, ROTATIONS), {}, "of the rotations tl and tr, and their images share"),
         (lambda its: database(its).write_bytes(b"SQLite format 3\0, cut off"), {}, DAMAGED),
         (lambda its: change(its, "UPDATE crawl_records SET crawled_at = 'monday'"), {}, DAMAGED),
+        (lambda its: change(its, "UPDATE last_update SET total_depth = 99"), {}, DAMAGED),
         (lambda its: change(its, "UPDATE map_attributes SET map_name = ''"), {}, "which layer of map 'ant"),
         (lambda _: 0, {"layers": ("night",), "layer": "day"}, r"keeps the layers night by maps\.toml, and"),
     ],
@@ -269,7 +269,6 @@ def test_any_rows_of_an_archive_are_read_or_refused_in_one_line(
         connection.commit()
     archive = KedamaDiffArchive(folder, "v2")
     try:
-        assert archive.count() >= 0
         for day, tiles in archive.days():
             assert isinstance(day, date)
             assert tiles

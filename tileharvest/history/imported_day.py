@@ -7,11 +7,11 @@ says what happens to the versions that follow.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import bindparam, delete, insert, or_, select, tuple_, update
 
 from tileharvest.errors import HistoryError, program
 from tileharvest.history.blocks import WRITE_VERSIONS, follow_versions, write_present
@@ -89,11 +89,9 @@ class ImportedDay:
     layers: Sequence[Layer]
     tiles: Sequence[ImportedTile]
     """The named tiles, each once. They take about 0.5 KB each."""
-    is_complete: bool = False
-    """Whether all tiles that are not named were as in the last harvest before this day. Otherwise nothing is
-    known of them."""
-    unchanged: Mapping[str, int] = field(default_factory=dict)
-    """The numbers of unchanged tiles, by layer, that are not named. They go into the counts."""
+    unchanged: Mapping[str, int] | None = None
+    """The numbers of tiles, by layer, that are not named because they were as in the last harvest before this
+    day. They go into the counts. None says that nothing is known of tiles that are not named."""
     kept: str | None = None
     """The zones and zooms that the map keeps, in the form that its harvests note, or None for any.
 
@@ -139,12 +137,13 @@ def imported_days(history: History, map_name: str, source: str) -> dict[date, st
     return {day: state or "" for day, segment, state in rows if segment == f"{its}{day}"}
 
 
-def last_day_before(history: History, map_name: str, day: date) -> date | None:
-    """Returns the last day before this one of which the map has a harvest, imported or not."""
-    its = is_of_map(harvests, map_name) & (harvests.c.day < day)
+def is_alone_since(history: History, map_name: str, source: str, last: date, day: date) -> bool:
+    """Returns whether the map has no harvest from the day `last` until before `day`, imported or not, but
+    for what this source has recorded of `last`."""
+    between = (harvests.c.day >= last) & (harvests.c.day < day)
+    others = is_of_map(harvests, map_name) & (harvests.c.segment != f"{_segments_of(source)}{last}")
     with history.reading() as connection:
-        found: date | None = connection.execute(select(func.max(harvests.c.day)).where(its)).scalar()
-    return found
+        return connection.execute(select(harvests.c.id).where(others & between)).first() is None
 
 
 def record_day(history: History, day: ImportedDay) -> DayRecord:
@@ -264,7 +263,7 @@ def _write_harvest(connection: Connection, map_id: int, day: ImportedDay) -> int
         "renderer": day.renderer,
         "reason": FINISHED,
         "stored_bytes": day.stored_bytes,
-        "walk": IMPORTED_WALK if day.is_complete else CHANGES_WALK,
+        "walk": CHANGES_WALK if day.unchanged is None else IMPORTED_WALK,
         "walk_reason": day.state,
     }
     its = select(harvests.c.id).where(harvests.c.map == map_id, harvests.c.segment == day.segment)
@@ -286,7 +285,7 @@ def _record_layer(
     if claim is not None and claim[1] == day.day:
         # That harvest has asked the site itself.
         return Counter(), len(named)
-    counts, left_out = Counter({Outcome.IGNORED: day.unchanged.get(name, 0)}), 0
+    counts, left_out = Counter({Outcome.IGNORED: (day.unchanged or {}).get(name, 0)}), 0
     cells = sorted(named)
     for start in range(0, len(cells), _AT_ONCE):
         part = cells[start : start + _AT_ONCE]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from tileharvest.errors import MovedError, SiteError
@@ -15,12 +14,12 @@ from tileharvest.history.imported_day import (
     ImportedDay,
     ImportedTile,
     imported_days,
-    last_day_before,
+    is_alone_since,
     record_day,
 )
 from tileharvest.history.recorded_versions import versions_until
 from tileharvest.importers.repository import CommitSnapshot, inside, no_map
-from tileharvest.importers.snapshot import FolderSnapshot, NoTilesError, SnapshotSite, maps_within
+from tileharvest.importers.snapshot import FolderSnapshot, NoTilesError, SnapshotSite, in_parts, maps_within
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
@@ -82,10 +81,10 @@ class ImportedMap:
     """The bytes of the day that were not in the store before."""
     _site: SnapshotSite | None = None
     """The snapshot that was recorded last, or None before the first one and after an error."""
-    _day: date | None = None
+    _day: date = date.min
     """The day of that snapshot."""
     _latest: dict[Place, Version] = field(default_factory=dict)
-    """The version of each tile that was there on that day."""
+    """The version on that day of each tile that was there and that the map keeps."""
 
     def days(self) -> dict[date, str]:
         """Returns the days that were imported from this source, in order, each with the state that was
@@ -104,18 +103,23 @@ class ImportedMap:
         """
         last, self._site = self._site, None
         name = self._description.name
-        if last is None or self._day != last_day_before(self._history, name, day):
-            # This is the first day, or the history has got other days since the last one.
+        if last is None or not is_alone_since(self._history, name, self._source, self._day, day):
+            # This is the first day, or the history also has what others have found since.
             last = None
-            self._latest = versions_until(self._history, name, day)
         if last is None or changed is None or not changed.isdisjoint(last.looked_at):
             site, changed = await SnapshotSite.read(self._description, snapshot), None
         else:
             site = replace(last, snapshot=snapshot)
+        if last is None:
+            known = versions_until(self._history, name, day)
+            # A layer that the site does not have now may come back.
+            its = (place for place in known if place[0] not in site.layers or site.is_kept(place))
+            self._latest = {place: known[place] for place in its}
         self._stored_bytes = 0
         results = self._results(site, changed, day)
         layers = [part.layer for part in site.layers.values()]
         tiles = _imported(results) if last is not None else self._all(site, results)
+        unchanged = Counter(place[0] for place in self._latest if place not in results)
         record = record_day(
             self._history,
             ImportedDay(
@@ -127,8 +131,7 @@ class ImportedMap:
                 renderer=site.site.renderer,
                 layers=layers,
                 tiles=tiles,
-                is_complete=True,
-                unchanged={} if last is None else self._present() - _named(tiles),
+                unchanged={} if last is None else unchanged,
                 kept=kept_in_words(self._description),
                 stored_bytes=self._stored_bytes,
                 files=site.files,
@@ -144,8 +147,7 @@ class ImportedMap:
         places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
         if changed is None:
             places |= dict.fromkeys(filter(site.is_kept, self._known(site)))
-        present = self._present()
-        known = sum(present[layer] for layer in site.layers)
+        known = sum(1 for _ in self._known(site))
         missing = sum(place in self._latest and not site.has(place) for place in places)
         if missing > known / 2:
             raise MovedError(
@@ -153,8 +155,7 @@ class ImportedMap:
                 f" {site.snapshot.name}: the map has moved rather than vanished"
             )
         results: dict[Place, Verdict] = {}
-        left = iter(places)
-        while part := list(islice(left, _AT_ONCE)):
+        for part in in_parts(list(places), _AT_ONCE):
             found, bodies = site.judged({place: self._latest.get(place) for place in part}, day)
             self._stored_bytes += sum(image.size for image in self._store.put(bodies))
             results |= {place: one for place, one in found.items() if one.outcome not in _SILENT}
@@ -163,7 +164,7 @@ class ImportedMap:
                 self._latest[place] = Version(day, one.image, one.validator or Validator())
             elif one.outcome is Outcome.GONE:
                 del self._latest[place]
-        if not results and not present.total():
+        if not results and not self._latest:
             raise site.no_tiles()
         return results
 
@@ -176,14 +177,6 @@ class ImportedMap:
         absent = {place: one for place, one in results.items() if one.image is None}
         there = ((place, self._latest[place]) for place in self._known(site) if place not in absent)
         return _imported(absent) + [ImportedTile(*place, one.image, one.validator) for place, one in there]
-
-    def _present(self) -> Counter[str]:
-        """Returns the number of existing tiles of each layer, by their latest versions."""
-        return Counter(layer for layer, _ in self._latest)
-
-
-def _named(tiles: Iterable[ImportedTile]) -> Counter[str]:
-    return Counter(one.layer for one in tiles if one.image is not None)
 
 
 def _imported(results: Mapping[Place, Verdict]) -> list[ImportedTile]:

@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from hashlib import sha1
-from itertools import groupby, islice
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tileharvest.errors import (
@@ -36,7 +36,8 @@ from tileharvest.errors import (
 from tileharvest.harvest.walks import kept_in_words, walk_over
 from tileharvest.history.imported_day import ImportedDay, ImportedTile, imported_days, record_day
 from tileharvest.history.outlines import map_outline
-from tileharvest.renderers.registry import USUAL
+from tileharvest.importers.snapshot import in_parts
+from tileharvest.renderers.registry import RENDERERS, USUAL
 from tileharvest.tiles.grid import Tile, least_depth, tile_at
 from tileharvest.tiles.images import identify, size_of
 from tileharvest.tiles.layers import Layer
@@ -72,7 +73,6 @@ _FROM: Final = "FROM crawl_records WHERE deleted IS NULL OR lower(CAST(deleted A
 _ROWS: Final = (
     f"SELECT file_name, crawled_at, ETag, zoom_level, coord_x, coord_y {_FROM} ORDER BY crawled_at, rowid"
 )
-
 
 _AT_ONCE: Final = 64
 """The number of images that are read and stored together."""
@@ -138,19 +138,13 @@ class KedamaDiffArchive:
         place = self.folder / "images" / self.savename / f"{day:%Y%m%d}" / file
         try:
             return place.read_bytes()
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):
+            # No file has a zero byte in its name.
             return None
         except OSError as error:
             raise StoreError(
                 f"{place} cannot be read: {error.strerror}; what was imported is kept"
             ) from error
-
-    def count(self) -> int:
-        """Returns the number of the archive's days. Raises as `days` does."""
-        if not self._records.exists():
-            return sum(1 for _ in self.days())
-        with self._opened() as connection:
-            return int(connection.execute(f"SELECT count(DISTINCT crawled_at) {_FROM}").fetchone()[0])
 
     def days(self) -> Iterator[tuple[date, list[ArchivedTile]]]:
         """Yields the days in order, with the records of each. If a tile has several records of a day, the
@@ -183,7 +177,7 @@ class KedamaDiffArchive:
             for name, day, etag, zoom, x, y in connection.execute(_ROWS):
                 if zoom < _COARSEST:
                     raise ValueError(f"zoom {zoom} is coarser than any map's")
-                yield _day(str(day)), ArchivedTile(Tile(zoom, x, y), name, etag or None)
+                yield _day(str(day)), ArchivedTile(Tile(zoom, x, y), str(name), etag or None)
 
     def _of_json(self) -> Iterator[tuple[date, ArchivedTile]]:
         updates, latest = (
@@ -287,12 +281,13 @@ def import_kedamadiff(
         # Fails if nothing was ever harvested.
         known = map_outline(history, description.name)
     name = _layer_name(archive, description, known, layer)
-    said = str(archive.attributes.get("renderer") or "").lower()
-    renderer = description.renderer or (known and known.renderer) or said or USUAL.name
+    said = str(archive.attributes.get("renderer")).lower()
+    usual = said if said in RENDERERS else USUAL.name
+    renderer = description.renderer or (known and known.renderer) or usual
     done = imported_days(history, description.name, archive.source)
     # The archive may have been written east of the map.
     latest = now.astimezone(description.zone_info).date() + timedelta(days=1)
-    watch.expects(archive.count())
+    watch.expects(sum(1 for _ in archive.days()))
     base: Layer | None = None
     outside, is_any = 0, bool(done)
     for day, records in archive.days():
@@ -301,8 +296,10 @@ def import_kedamadiff(
             watch.left_out(day, "the day has not begun")
         elif done.get(day) != state:
             base = base or _described(archive, name, known, day, records)
-            depth = int(archive.attributes.get("total_depth") or base.depth)
-            there = replace(base, pyramid=Pyramid(max(depth, *(least_depth(one.tile) for one in records))))
+            with _readable(archive.folder):
+                depth = int(archive.attributes.get("total_depth") or base.depth)
+                deepest = max(depth, *(least_depth(one.tile) for one in records))
+                there = replace(base, pyramid=Pyramid(deepest))
             areas = walk_over(description, there).kept()
             kept = [one for one in records if any(one.tile in area for area in areas)]
             outside += len(records) - len(kept)
@@ -350,8 +347,8 @@ def _stored(
     """Stores the images of the records. Returns each record that has one with its image, and the bytes that
     were not in the store before. The watch learns of the others."""
     found: list[tuple[ArchivedTile, Image]] = []
-    left, stored_bytes = iter(records), 0
-    while part := list(islice(left, _AT_ONCE)):
+    stored_bytes = 0
+    for part in in_parts(records, _AT_ONCE):
         bodies: dict[Image, bytes] = {}
         for one in part:
             body = archive.image(day, one.file)

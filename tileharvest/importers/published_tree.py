@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from tileharvest.history.blocks import FoundBlock
 from tileharvest.importers.repository import CommitSnapshot, Repository, inside, no_map, packed_bytes
-from tileharvest.importers.snapshot import SnapshotSite, is_configuration
+from tileharvest.importers.snapshot import SnapshotSite, in_parts, is_configuration
 from tileharvest.renderers.site import UnrecognisedError
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.errors import SiteError
@@ -35,8 +35,7 @@ _MOST_LIKELY: Final = 100
 """The most files that are fetched in advance because a probe is likely to read them. They have some kilobytes
 each."""
 _AT_ONCE: Final = 1000
-"""The number of tiles that are judged together and recorded in one transaction. If all have changed they take
-20 MB of memory."""
+"""The number of tiles that are judged together. If all have changed they take 20 MB of memory."""
 _LARGEST_PACK: Final = 100
 """The most tiles of a pack if bytes are limited."""
 _GROWTH: Final = 4
@@ -93,14 +92,14 @@ class PublishedTree:
         listed = await asyncio.to_thread(self._listed)
         if not listed and not await self._harvest.unasked():
             raise await asyncio.to_thread(self._no_map, self._found.no_tiles())
-        for places in _parts(listed, _AT_ONCE):
+        for places in in_parts(listed, _AT_ONCE):
             unread = self._found.unread(await self._latest(places))
             changed += unread
             await self._keep(sorted(set(places).difference(unread)))
         for pack in self._packs(changed):
             paths = [path for place in pack if (path := self._found.path(place)) is not None]
             await asyncio.to_thread(self._snapshot.fetch, paths)
-            for places in _parts(pack, _AT_ONCE):
+            for places in in_parts(pack, _AT_ONCE):
                 await self._keep(places)
         await self.keep_missed()
 
@@ -170,9 +169,3 @@ class PublishedTree:
 def _blocks(places: Sequence[Place]) -> list[Block]:
     layers = dict.fromkeys(name for name, _ in places)
     return [one for name in layers for one in blocks_of(name, (tile for of, tile in places if of == name))]
-
-
-def _parts(places: Iterable[Place], most: int) -> Iterator[list[Place]]:
-    left = iter(places)
-    while part := list(islice(left, most)):
-        yield part

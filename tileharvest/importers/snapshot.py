@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from email.utils import formatdate
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar
 
 from tileharvest.errors import ConfigurationError, SiteError, program
 from tileharvest.harvest.walks import LayerWalk, walk_over
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.verdict import Verdict
     from tileharvest.tiles.versions import Image, Version
+
+_Item = TypeVar("_Item")
 
 _LFS_POINTER: Final = b"version https://git-lfs"
 """The first bytes of a pointer of Git LFS: a file that stands for another one, which git itself does not
@@ -64,7 +66,8 @@ class Snapshot(ABC):
 
 
 class FolderSnapshot(Snapshot):
-    """A folder on this computer. Raises ConfigurationError if there is no such folder.
+    """A folder on this computer. Raises ConfigurationError if there is no such folder, and SiteError if a
+    folder within it cannot be read.
 
     The names of files are read once, at the start. A file that vanishes afterwards raises SiteError when it
     is read.
@@ -74,7 +77,8 @@ class FolderSnapshot(Snapshot):
         if not folder.is_dir():
             raise ConfigurationError(f"{folder} is not a folder; nothing was changed")
         self._folder = str(folder)
-        found = (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)  # noqa: PTH118
+        tree = os.walk(folder, onerror=_refuse)
+        found = (os.path.join(place, name) for place, _, names in tree for name in names)  # noqa: PTH118
         super().__init__(f"folder {folder}", frozenset(path[len(self._folder) + 1 :] for path in found))
 
     def validator(self, path: str) -> Validator:
@@ -92,10 +96,14 @@ class FolderSnapshot(Snapshot):
                 with open(f"{self._folder}/{path}", "rb", buffering=0) as file:  # noqa: PTH123
                     yield file.read()
             except OSError as error:
-                raise SiteError(
-                    f"{self._folder}/{path} cannot be read ({error.strerror}); the day was not imported, and"
-                    " nothing was changed: make it readable and run again"
-                ) from error
+                _refuse(error)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise SiteError(
+        f"{error.filename} cannot be read ({error.strerror}); the day was not imported, and nothing was"
+        " changed: make it readable and run again"
+    ) from error
 
 
 def refuse_pointer(body: bytes, path: str, place: str) -> None:
@@ -106,6 +114,11 @@ def refuse_pointer(body: bytes, path: str, place: str) -> None:
             " what was recorded before is kept, and nothing of this state was: check the files out with"
             f" `git lfs pull`, and use: {program()} import folder"
         )
+
+
+def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
+    """Yields the values in their order, at most `most` at a time."""
+    return (values[start : start + most] for start in range(0, len(values), most))
 
 
 def is_configuration(path: str) -> bool:

@@ -28,16 +28,6 @@ class Decision(NamedTuple):
     is_share: bool = False
     """Whether the layer has one zoom, and only a share of its empty places is asked."""
 
-    def with_ground(self, ground: ChangedGround | None) -> Decision:
-        """Returns the decision after its change index was read. `ground` is what may have changed; None if
-        all may have."""
-        if ground is None:
-            reason = f"its change index says that all of it may have changed; {self.reason}"
-            return self._replace(reason=reason)
-        changed = f"{counted(len(ground.cells), 'tile')} may have" if ground.cells else "nothing has"
-        since = "" if self.change_index is None else f" since {self.change_index.day}"
-        return self._replace(ground=ground, reason=f"its change index says that {changed} changed{since}")
-
     @property
     def way(self) -> str:
         """The basis of the walk, in a word: `index`, `share`, `pruned` or `full`."""
@@ -69,10 +59,17 @@ class Decisions(NamedTuple):
 
         `grounds` has, by layer, what may have changed. `read` are the layers whose index could be read.
         """
-        layers = {name: one._replace(change_index=None) for name, one in self.layers.items()}
+        layers = {}
         for name, one in self.layers.items():
-            if one.change_index is not None and name in read:
-                layers[name] = one.with_ground(grounds.get(name))
+            index, ground = one.change_index, grounds.get(name)
+            if index is None or name not in read:
+                index, ground, reason = None, None, one.reason
+            elif ground is None:
+                reason = f"its change index says that all of it may have changed; {one.reason}"
+            else:
+                changed = f"{counted(len(ground.cells), 'tile')} may have" if ground.cells else "nothing has"
+                reason = f"its change index says that {changed} changed since {index.day}"
+            layers[name] = one._replace(change_index=index, ground=ground, reason=reason)
         return Decisions(layers)
 
     @property

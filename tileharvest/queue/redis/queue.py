@@ -154,9 +154,9 @@ class RedisQueue:
         )
         if segment is None:
             segment = next((one.decode() for one in segments if one.decode() != PUSHED), PUSHED)
-        lanes = [("(0", "+inf"), (0, 0), ("-inf", "(0")]
         # Scores are negative priorities.
-        waiting = [("zcount", self._key("waiting:", slot), *lane) for lane in lanes[::-1] for slot in slots]
+        lanes = [("-inf", "(0"), (0, 0), ("(0", "+inf")]
+        waiting = [("zcount", self._key("waiting:", slot), *lane) for lane in lanes for slot in slots]
         held = [("scard", self._key("leases:", one)) for one in workers]
         rest = [
             ("zcard", self._key("delayed")),

@@ -308,10 +308,8 @@ class SqliteQueue:
         duplicates = self._push(pushed, now) if pushed else []
         for end in ended:
             self._end(end, now)
+        self._rows(_DUE, now)
         ((next_due,),) = self._rows(_NEXT_DUE)
-        if next_due is not None and next_due <= now:
-            self._rows(_DUE, now)
-            ((next_due,),) = self._rows(_NEXT_DUE)
         leases, has_more = self._lease(number, held)
         return Exchanged(leases, duplicates, has_more, next_due)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 from datetime import datetime
 from math import isnan
 from typing import Any, Final
@@ -77,14 +76,12 @@ class Command(ProjectCommand):
     ) -> tuple[HarvestPlan, dict[str, Any], list[str]]:
         """Asks for a sample. Returns the plan, its origin for programs, and a title and notes for people.
         Raises TileHarvestError."""
-        now = datetime.now(description.zone_info)
-        if (until := rules.quiet_until(now)) is not None:
+        if (until := rules.quiet_until(datetime.now(description.zone_info))) is not None:
             raise TileHarvestError(
                 f"map '{description.name}' has quiet hours until {until:%H:%M %Z}:"
                 f" its site was not asked, and nothing planned; try again then"
             )
-        present = replace(rules, gap=rules.gap_at(now), quiet=())
-        spider = ask_site(self.crawler_process, description=description, rules=present, samples=True)
+        spider = ask_site(self.crawler_process, description=description, rules=rules, samples=True)
         plan = spider.plan
         if plan is None:
             raise SiteError(f"{description.url} was not asked to the end: nothing was planned; try again")

@@ -102,7 +102,8 @@ def behave(settings: BaseSettings, rules: Rules) -> None:
         blocks = rules.concurrency + 2
         settings.set(name, min(most, blocks) if most else blocks, priority="spider")
     settings.set("AUTOTHROTTLE_ENABLED", rules.autothrottle, priority="spider")
-    settings.set("USER_AGENT", rules.user_agents[0], priority="spider")
+    # Not weaker: the contact is added to what the command line says.
+    settings.set("USER_AGENT", rules.user_agents[0], priority="cmdline")
     settings.set("USER_AGENTS", rules.user_agents, priority="spider")
 
 

@@ -63,10 +63,8 @@ class SiteProbeSpider(Spider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         write_printable_lines(crawler)
         spider = super().from_crawler(crawler, *args, **kwargs)
-        # Not weaker: the contact is added to what the command line says.
-        crawler.settings.set("USER_AGENT", spider.rules.user_agents[0], priority="cmdline")
+        behave(crawler.settings, spider.rules)
         if spider.samples:
-            behave(crawler.settings, spider.rules)
             crawler.settings.set("RETRY_TIMES", 0, priority="spider")
         return spider
 
@@ -76,9 +74,9 @@ class SiteProbeSpider(Spider):
         # The class has no name: Scrapy would list it among the spiders that a person can crawl.
         super().__init__(name="site_probe", **kwargs)
         self.description = description
-        # Each request waits for its turn with whoever else asks the host on this machine. Quiet hours are for
-        # harvests, and here a person waits.
-        self.rules = replace(rules, quiet=())
+        # Each request waits for its turn with whoever else asks the host on this machine. Quiet hours without
+        # a rate are for harvests, and here a person waits.
+        self.rules = rules if rules.quiet_gap else replace(rules, quiet=())
         self.samples = samples
         self.site: Site | None = None
         self.ending: TileHarvestError | None = None

@@ -116,11 +116,8 @@ class Harvest:
         self.expected = 0
         """The number of tiles that the history knew when the harvest began. It will find about as many. It is
         the same in each process of the harvest."""
-        self._room: tuple[Path, int] | None = None
-        """A folder, and the bytes that must stay free on its disk. None if there is no such bound."""
-        self._has_daily_budget = False
-        """Whether the map has a budget for a day. It limits all runs, so the cost of a dry run is kept,
-        too."""
+        self._limits: tuple[Rules, Path] | None = None
+        """The rules of the day, and a folder on the disk of which they may say how much stays free."""
         self.is_pruned = False
         """Whether any layer's walk is pruned, once it is open."""
         self.is_open = False
@@ -179,15 +176,14 @@ class Harvest:
 
     def limit(self, rules: Rules, folder: Path) -> None:
         """Sets the rules of the day, and those of the disk on which the folder is."""
-        self._room = None if rules.min_free is None else (folder, rules.min_free)
-        self._has_daily_budget = bool(rules.daily_budget)
+        self._limits = rules, folder
 
     def check_room(self, coming: int = 0) -> None:
         """Raises BudgetError if too little room is left on the disk, or would be after `coming` more bytes.
         This takes some microseconds."""
-        if self._room is None:
+        if self._limits is None or (least := self._limits[0].min_free) is None:
             return
-        folder, least = self._room
+        folder = self._limits[1]
         place = next(one for one in (folder, *folder.parents) if one.exists())
         left = shutil.disk_usage(place).free
         if left - coming < least:
@@ -483,7 +479,8 @@ class Harvest:
             try:
                 if (left := self.cost_meter.take()) != NO_COST:
                     await asyncio.to_thread(self._record.add_cost, left)
-                if self._has_daily_budget:
+                if self._limits is not None and self._limits[0].daily_budget:
+                    # It limits all runs, also dry ones.
                     await asyncio.to_thread(self.holdings.spend, self._today(), self.cost_meter.total)
             finally:
                 await asyncio.to_thread(self._on_close.close)

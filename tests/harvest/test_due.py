@@ -1,6 +1,6 @@
 """When a map's next harvest begins, under a given clock, and what settings and arguments say of it."""
 
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -12,8 +12,9 @@ from tileharvest.errors import ConfigurationError
 from tileharvest.harvest.due import Times, due, pause_after
 from tileharvest.harvest.settings import harvest_for, times_for
 from tileharvest.history.summaries import Past
+from tileharvest.maps.description import MapDescription
 from tileharvest.maps.settings import all_maps
-from tileharvest.maps.times import Interval, QuietHours
+from tileharvest.maps.times import QuietHours
 from tileharvest.queue.segments import parse_resolver
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -27,11 +28,11 @@ def at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-def times(every: str = "1d", zone: ZoneInfo = BERLIN, name: str = "world", **options: Any) -> Times:
-    interval = Interval.parse(every)
-    segments = parse_resolver(interval.segment, zone, STARTED)
-    repeats = interval.repeats if "at" in options else None
-    return Times(name, zone, segments, repeats=repeats, **options)
+def times(every: str = "1d", quiet: tuple[QuietHours, ...] = (), **keys: Any) -> Times:
+    entry = {"name": "world", "url": "http://map.example.net/", "timezone": BERLIN.key, "every": every}
+    said = MapDescription(**entry | keys)
+    assert said.interval is not None
+    return Times(said, parse_resolver(said.interval.segment, BERLIN, STARTED), quiet)
 
 
 def moment_of(asked: Times, past: Past, now: str) -> datetime:
@@ -48,7 +49,7 @@ def moment_of(asked: Times, past: Past, now: str) -> datetime:
     ],
 )
 def test_a_new_map_and_one_that_was_begun_are_due_at_once(past, why):
-    found = due(times(at=time(23)), past, at("2026-11-22 10:00"))
+    found = due(times(at="23:00"), past, at("2026-11-22 10:00"))
     assert found is not None
     assert found.moment <= at("2026-11-22 10:00")
     assert found.why == why
@@ -58,23 +59,23 @@ def test_a_new_map_and_one_that_was_begun_are_due_at_once(past, why):
     ("every", "clock", "past", "now", "expected"),
     [
         # Before and after 4 o'clock in Berlin, which is 3 o'clock.
-        ("1d", time(4), FINISHED, "2026-11-22 01:00", "2026-11-22 03:00"),
-        ("1d", time(4), FINISHED, "2026-11-22 12:00", "2026-11-22 03:00"),
-        ("1d", time(4), COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
+        ("1d", "04:00", FINISHED, "2026-11-22 01:00", "2026-11-22 03:00"),
+        ("1d", "04:00", FINISHED, "2026-11-22 12:00", "2026-11-22 03:00"),
+        ("1d", "04:00", COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
         # In Berlin it is the next day already.
-        ("1d", time(4), COMPLETE, "2026-11-22 23:30", "2026-11-24 03:00"),
+        ("1d", "04:00", COMPLETE, "2026-11-22 23:30", "2026-11-24 03:00"),
         # A day of 23 hours, where 02:30 does not come: as the clocks jump from 2 to 3.
-        ("1d", time(2, 30), FINISHED, "2026-03-29 12:00", "2026-03-29 01:30"),
-        ("1d", time(4), FINISHED, "2026-03-29 12:00", "2026-03-29 02:00"),
+        ("1d", "02:30", FINISHED, "2026-03-29 12:00", "2026-03-29 01:30"),
+        ("1d", "04:00", FINISHED, "2026-03-29 12:00", "2026-03-29 02:00"),
         # A day of 25 hours, where 02:30 comes twice: the first time.
-        ("1d", time(2, 30), FINISHED, "2026-10-25 12:00", "2026-10-25 00:30"),
+        ("1d", "02:30", FINISHED, "2026-10-25 12:00", "2026-10-25 00:30"),
         # 04:00, 10:00, 16:00 and 22:00 in Berlin. The segments begin at 0, 6, 12 and 18 o'clock in UTC.
-        ("6h", time(4), FINISHED, "2026-11-22 00:00", "2026-11-22 03:00"),
-        ("6h", time(4), FINISHED, "2026-11-22 18:00", "2026-11-22 21:00"),
-        ("6h", time(4), FINISHED, "2026-07-22 18:00", "2026-07-22 20:00"),
+        ("6h", "04:00", FINISHED, "2026-11-22 00:00", "2026-11-22 03:00"),
+        ("6h", "04:00", FINISHED, "2026-11-22 18:00", "2026-11-22 21:00"),
+        ("6h", "04:00", FINISHED, "2026-07-22 18:00", "2026-07-22 20:00"),
         # A week begins on Monday.
-        ("7d", time(4), FINISHED, "2026-11-22 12:00", "2026-11-16 03:00"),
-        ("7d", time(4), COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
+        ("7d", "04:00", FINISHED, "2026-11-22 12:00", "2026-11-16 03:00"),
+        ("7d", "04:00", COMPLETE, "2026-11-22 12:00", "2026-11-23 03:00"),
     ],
 )
 def test_a_map_is_due_once_a_segment_at_its_time_by_the_clocks_of_its_zone(every, clock, past, now, expected):
@@ -95,15 +96,15 @@ def test_names_spread_the_maps_over_three_quarters_of_the_segment():
 
 def test_nothing_begins_in_quiet_hours():
     quiet = (QuietHours.parse("03:00-06:00"),)
-    assert moment_of(times(at=time(4), quiet=quiet), FINISHED, "2026-11-22 00:00") == at("2026-11-22 05:00")
+    assert moment_of(times(at="04:00", quiet=quiet), FINISHED, "2026-11-22 00:00") == at("2026-11-22 05:00")
     # Also what is due for long.
-    midnight = times(at=time(0), quiet=quiet)
+    midnight = times(at="00:00", quiet=quiet)
     assert moment_of(midnight, FINISHED, "2026-11-22 04:30") == at("2026-11-22 05:00")
     assert moment_of(midnight, FINISHED, "2026-11-22 05:00") == at("2026-11-21 23:00")
 
 
 def test_a_segment_without_end_that_is_complete_is_followed_by_none():
-    endless = Times("world", BERLIN, parse_resolver("run", BERLIN, STARTED))
+    endless = Times(times().description, parse_resolver("run", BERLIN, STARTED))
     assert due(endless, COMPLETE, at("2026-11-22 12:00")) is None
 
 
@@ -124,7 +125,7 @@ def test_a_segment_without_end_that_is_complete_is_followed_by_none():
 )
 def test_a_map_that_seldom_changes_is_visited_seldom(changes, last, expected):
     """The interval grows by two fifths and shrinks by a fifth, as in Nutch's AdaptiveFetchSchedule."""
-    asked = times(at=time(4), adaptive=(DAY, 28 * DAY))
+    asked = times("auto", at="04:00")
     ended = last == "2026-11-22"
     past = Past(was_ever_finished=True, is_complete=ended, visits=changes, last_visit=at(f"{last} 03:00"))
     assert moment_of(asked, past, "2026-11-22 12:00") == at(expected)
@@ -201,8 +202,6 @@ def test_the_argument_goes_before_every_and_the_setting_last(settings, setting, 
 def test_an_entry_says_when_its_map_is_harvested(settings):
     lines = 'every = "6h"\nat = "04:00"\ntimezone = "Europe/Berlin"\nquiet_hours = "18:00-23:00"'
     times = times_for(settings, described(settings, lines), STARTED)
-    assert (times.name, times.zone, times.at, times.adaptive) == ("m", BERLIN, time(4), None)
-    assert times.repeats == timedelta(hours=6)
     assert times.quiet == (QuietHours.parse("18:00-23:00"),)
     assert times.segments(STARTED).name == "every-6h-2026-11-20T18Z"
 
@@ -210,7 +209,7 @@ def test_an_entry_says_when_its_map_is_harvested(settings):
 def test_a_map_that_its_changes_decide_has_the_shortest_segments_and_may_begin_in_hours_with_a_rate(settings):
     lines = 'every = "auto"\nevery_min = "12h"\nquiet_hours = "18:00-23:00"\nquiet_rate = "1/min"'
     times = times_for(settings, described(settings, lines), STARTED)
-    assert (times.adaptive, times.quiet) == ((timedelta(hours=12), timedelta(days=28)), ())
+    assert times.quiet == ()
     assert times.segments(STARTED).name == "every-12h-2026-11-20T12Z"
 
 
@@ -218,4 +217,4 @@ def test_a_map_whose_segment_has_no_end_is_never_due(settings):
     settings.set("SEGMENT", "run")
     with pytest.raises(ConfigurationError, match=r"map 'm' is never due: .* write every = .1d"):
         times_for(settings, described(settings, ""), STARTED)
-    assert times_for(settings, described(settings, 'every = "1d"'), STARTED).at is None
+    times_for(settings, described(settings, 'every = "1d"'), STARTED)

@@ -44,12 +44,12 @@ _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
 def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict[str, Due]:
     """Returns when these maps are due, the earliest first, by one look into the history."""
-    by_name = {one.name: one for one in times}
+    by_name = {one.description.name: one for one in times}
     segments = {name: one.segments(now) for name, one in by_name.items()}
     # In the map's time zone the segment may begin on the day before.
     first = {name: (segment.begins - timedelta(days=1)).date() for name, segment in segments.items()}
     asked = {name: (segment.name, first[name]) for name, segment in segments.items()}
-    adaptive = [name for name, one in by_name.items() if one.adaptive]
+    adaptive = [name for name, one in by_name.items() if one.description.adaptive]
     known = {} if history is None else pasts(history, asked, adaptive)
     found = (due(one, known.get(name), now) for name, one in by_name.items())
     return {one.name: one for one in sorted((one for one in found if one), key=lambda one: one.moment)}
@@ -194,7 +194,7 @@ class DueMaps:
 
     def _in_words(self, name: str, moment: datetime) -> str:
         """Returns the moment in the map's time zone, as text."""
-        zone = self._times[name].zone if name in self._times else UTC
+        zone = self._times[name].description.zone_info if name in self._times else UTC
         return f"{moment.astimezone(zone):%Y-%m-%d %H:%M %Z}"
 
     async def _taken(self) -> str | None:

@@ -15,9 +15,9 @@ from tileharvest.queue.segments import first_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from zoneinfo import ZoneInfo
 
     from tileharvest.history.summaries import Past
+    from tileharvest.maps.description import MapDescription
     from tileharvest.queue.segments import Segment
 
 INC_RATE: Final = 0.4
@@ -37,19 +37,11 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The settings of a map that decide when it is due."""
+    """What decides when a map is due: its entry, and what the settings say where it has none."""
 
-    name: str
-    zone: ZoneInfo
+    description: MapDescription
     segments: Callable[[datetime], Segment]
     """Returns the segment of a moment."""
-    at: time | None = None
-    """The time of the day at which the map is due. None if its name decides."""
-    repeats: timedelta | None = None
-    """The time from one `at` to the next within a day, or None if there is one `at` a day."""
-    adaptive: tuple[timedelta, timedelta] | None = None
-    """The shortest and the longest interval, if the map's changes decide it. The shortest is the length of
-    the segments."""
     quiet: tuple[QuietHours, ...] = ()
     """Hours in which no harvest begins."""
 
@@ -73,22 +65,22 @@ def due(times: Times, past: Past | None, now: datetime) -> Due | None:
     map's time in each segment. If the map's changes decide the interval, it begins in the segment in which
     the interval since the last harvest ends.
     """
-    segment = times.segments(now)
+    name, adaptive, segment = times.description.name, times.description.adaptive, times.segments(now)
     if past is None or past.is_begun or not (past.is_complete or past.was_ever_finished):
         why = "to be continued" if past is not None and past.is_begun else "its first harvest"
-        return Due(times.name, _after_quiet(times, segment.begins, now), why)
+        return Due(name, _after_quiet(times, segment.begins, now), why)
     if past.is_complete:
         if segment.ends is None:
             return None
         segment = times.segments(segment.ends)
     why = "once a segment"
-    if times.adaptive is not None and past.last_visit is not None:
-        interval = adapted(past.visits, *times.adaptive)
+    if adaptive is not None and past.last_visit is not None:
+        interval = adapted(past.visits, *(one.length for one in adaptive))
         why = f"every {_in_words(interval)}, by its changes"
         ready = past.last_visit + interval
         if segment.ends is not None and ready >= segment.ends:
             segment = times.segments(ready)
-    return Due(times.name, _after_quiet(times, beginning(times, segment), now), why)
+    return Due(name, _after_quiet(times, beginning(times, segment), now), why)
 
 
 def beginning(times: Times, segment: Segment) -> datetime:
@@ -98,13 +90,13 @@ def beginning(times: Times, segment: Segment) -> datetime:
     jumped over it. If they do neither, it is the segment's beginning. Without `at` the map's name decides the
     moment: it is the same in each segment, and within the first three quarters.
     """
-    if times.at is not None:
-        moments = (moment for moment in _moments(times, times.at, segment) if moment >= segment.begins)
+    if (at := times.description.at_time) is not None:
+        moments = (moment for moment in _moments(times.description, at, segment) if moment >= segment.begins)
         first = next(moments, segment.begins)
         return first if segment.ends is None or first < segment.ends else segment.begins
     if segment.ends is None:
         return segment.begins
-    share = int.from_bytes(sha256(times.name.encode()).digest()[:8]) / 2**64
+    share = int.from_bytes(sha256(times.description.name.encode()).digest()[:8]) / 2**64
     seconds = int((segment.ends - segment.begins).total_seconds() * _SPREAD * share)
     return segment.begins + timedelta(seconds=seconds)
 
@@ -144,14 +136,15 @@ def pause_after(failures: int, segment: timedelta | None) -> timedelta:
     return longest if failures > 32 else min(longest, _FIRST_PAUSE * 2 ** (failures - 1))
 
 
-def _moments(times: Times, at: time, segment: Segment) -> Iterator[datetime]:
+def _moments(description: MapDescription, at: time, segment: Segment) -> Iterator[datetime]:
     """Yields the moments of `at`, with its repetitions, on the days that the segment touches, in order."""
-    day = segment.begins.astimezone(times.zone).date()
-    last = day if segment.ends is None else segment.ends.astimezone(times.zone).date()
-    clocks = [at] if times.repeats is None else _repeated(at, times.repeats)
+    zone, interval = description.zone_info, description.interval
+    day = segment.begins.astimezone(zone).date()
+    last = day if segment.ends is None else segment.ends.astimezone(zone).date()
+    clocks = [at] if interval is None or interval.repeats is None else _repeated(at, interval.repeats)
     while day <= last:
         for clock in clocks:
-            yield first_moment(day, times.zone, clock)
+            yield first_moment(day, zone, clock)
         day += _DAY
 
 
@@ -164,7 +157,7 @@ def _repeated(at: time, repeats: timedelta) -> list[time]:
 def _after_quiet(times: Times, moment: datetime, now: datetime) -> datetime:
     """Returns the moment, or the end of the quiet hours if the harvest would begin in them."""
     begins = max(moment, now)
-    until = quiet_until(times.quiet, begins.astimezone(times.zone))
+    until = quiet_until(times.quiet, begins.astimezone(times.description.zone_info))
     return moment if until is None else until.astimezone(UTC)
 
 

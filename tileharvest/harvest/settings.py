@@ -83,16 +83,7 @@ def times_for(settings: BaseSettings, description: MapDescription, now: datetime
             f"map '{description.name}' is never due: its segment has no end; write every = \"1d\" into its"
             " entry, or set SEGMENT to day"
         )
-    adaptive, interval = description.adaptive, description.interval
-    return Times(
-        description.name,
-        description.zone_info,
-        segments,
-        at=description.at_time,
-        repeats=interval.repeats if interval and description.at else None,
-        adaptive=(adaptive[0].length, adaptive[1].length) if adaptive else None,
-        quiet=hours_without_requests(settings, description),
-    )
+    return Times(description, segments, hours_without_requests(settings, description))
 
 
 def day_of(description: MapDescription, day: str | None, started: datetime) -> date:

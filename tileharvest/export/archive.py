@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from math import atan, degrees, log2, pi, sinh
-from tempfile import NamedTemporaryFile, TemporaryFile
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pmtiles.convert import pmtiles_to_mbtiles
@@ -138,7 +138,7 @@ def write_archive(
     with (
         made_whole(path, watch, most_bytes) as target,
         TemporaryFile(dir=path.parent) as bodies,
-        NamedTemporaryFile(dir=path.parent) as beside,
+        TemporaryFile(dir=path.parent) as beside,
         open_threads(_AT_ONCE, "archive") as pool,
         composing(store) as composer,
     ):
@@ -194,7 +194,8 @@ def _write_mbtiles(made: Any, file: BinaryIO) -> None:
     """Writes an archive of PMTiles as MBTiles 1.3."""
     made.flush()
     try:
-        pmtiles_to_mbtiles(made.name, file.name)  # type: ignore[no-untyped-call]
+        # The archive has no name, so that not even a kill leaves it behind.
+        pmtiles_to_mbtiles(f"/proc/self/fd/{made.fileno()}", file.name)  # type: ignore[no-untyped-call]
     except sqlite3.OperationalError as error:
         # SQLite reports a full disk with an error of its own.
         raise OSError(errno.ENOSPC, str(error)) from error

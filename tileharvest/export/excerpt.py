@@ -243,7 +243,8 @@ def _layer(outline: MapOutline, name: str | None) -> LayerOutline:
 
 
 def day_of(outline: MapOutline, text: str | None) -> date:
-    """Returns the day that a person has written, or the day of the last harvest if the text is None.
+    """Returns the day that a person has written, or the day of the last harvest if the text is None, or if it
+    is a later day, of which nothing is known.
 
     Raises ConfigurationError for a text that is not a day, and for a day before the first harvest. Raises
     HistoryError for a map that was never harvested.
@@ -264,7 +265,7 @@ def day_of(outline: MapOutline, text: str | None) -> date:
         raise ConfigurationError(
             f"{day} is before the history of map '{outline.name}', which begins on {outline.days[0]}"
         )
-    return day
+    return min(day, outline.days[-1])
 
 
 def _ground(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
 from functools import cached_property, partial
@@ -209,16 +209,13 @@ def film_of(
     pace: float = 0.5,
     title: str = "",
 ) -> Film:
-    """Returns the film of an excerpt, which ends with the last harvest at the latest.
+    """Returns the film of an excerpt.
 
     `every` is the time between two frames: `change`, `day`, `week` or `month`. Each frame is shown for `pace`
     seconds, and the last one longer. Raises ConfigurationError if nothing was there, if the film does not
     fit, or if no font has the signs of the title.
     """
     film_ending_of(path)
-    # Nothing is known of days after the last harvest.
-    last = min(excerpt.last, excerpt.map.days[-1])
-    excerpt = replace(excerpt, first=min(excerpt.first, last), last=last)
     lens = _lens(excerpt, size, zoom)
     days = _days(excerpt, every, lens)
     ticks = (*[max(1, round(pace * TICKS))] * (len(days) - 1), _END)

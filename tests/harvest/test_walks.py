@@ -37,10 +37,10 @@ from tileharvest.history.site_files import MISSING as MISSING_FILE
 from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.change_index import ChangeIndex
+from tileharvest.walk.walk import ON_WALK, Asked
 
 TOP, BELOW = FIRST_LEVEL[0], Tile(0, -1, 1)
 """The second lies below the first."""

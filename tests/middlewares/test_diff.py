@@ -32,9 +32,9 @@ from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse, Blo
 from tileharvest.tiles.block import bit_of, blocks_of, mask_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import LATE
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
+from tileharvest.walk.walk import LATE
 
 KNOWN, NEW = Tile(0, 1, -1), Tile(0, 3, -1)
 """Neighbours of one block; only the first is known."""

@@ -16,12 +16,11 @@ from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.decision import decide
 from tileharvest.walk.proof import Proof, prove
-from tileharvest.walk.walk import Mark, Walk
+from tileharvest.walk.walk import IN_FULL, LATE, ON_WALK, Asked, Mark, Walk
 
 FIRST = date(2021, 2, 13)
 HOUR = 3600

@@ -11,10 +11,9 @@ from tileharvest.tiles.block import bit_of, blocks_of
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.pyramid import Pyramid
-from tileharvest.tiles.results import IN_FULL, LATE, ON_WALK, Asked
 from tileharvest.tiles.verdict import Answer
 from tileharvest.tiles.versions import Validator
-from tileharvest.walk.walk import Audit, Mark, Walk, drawn, same_states
+from tileharvest.walk.walk import IN_FULL, LATE, ON_WALK, Asked, Audit, Mark, Walk, drawn, same_states
 
 WALK = Walk(Pyramid(3))
 TOP, DEEPEST = Tile(-2, 4, 4), Tile(0, 1, 1)

@@ -9,11 +9,11 @@ from tileharvest.commands.history import parse_tile
 from tileharvest.commands.project_command import Answer, ProjectCommand, value
 from tileharvest.commands.settings import QueueOwner, queue_owner
 from tileharvest.errors import ConfigurationError
+from tileharvest.harvest.walks import TILE_MARK
 from tileharvest.maps.template import is_address
 from tileharvest.queue.codec import VERSION, QueuedRequest, encode
 from tileharvest.queue.port import PUSHED, Entry
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.results import TILE_MARK
 
 
 class Command(ProjectCommand):

@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Site
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.layers import Size
-    from tileharvest.tiles.results import Asked
     from tileharvest.tiles.verdict import Answer, Verdict
     from tileharvest.tiles.versions import Image, Version
     from tileharvest.walk.ends import TileCountGuard
+    from tileharvest.walk.walk import Asked
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")

@@ -16,12 +16,11 @@ from tileharvest.history.trust import last_full, proofs
 from tileharvest.renderers.xyz import is_plain
 from tileharvest.tiles.block import blocks_of, joined
 from tileharvest.tiles.grid import Tile
-from tileharvest.tiles.results import IN_FULL, TILE_MARK, Asked
 from tileharvest.walk.change_index import audited_share
 from tileharvest.walk.decision import Decision, Decisions, decide
 from tileharvest.walk.ends import CANVAS, NEIGHBOURS, TileCountGuard, most_tiles
 from tileharvest.walk.flat import FlatStart, flat_start
-from tileharvest.walk.walk import Walk
+from tileharvest.walk.walk import IN_FULL, Asked, Walk
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -43,6 +42,10 @@ _logger = logging.getLogger(__name__)
 MOST_TOPS: Final = 10_000
 """The most known tiles of an endless layer's coarsest zoom with which a walk begins. A world of 400,000 by
 400,000 blocks has that many tiles of 4,096 blocks. Other known tiles are asked at the end."""
+
+TILE_MARK: Final = "#tile="
+"""Follows the address of a map's page in the address of a tile that a person has pushed by its name:
+`#tile=LAYER/TILE`. The layer may be missing if there is only one."""
 
 _AUDITED = Asked(late=True, audited=True)
 _PUSHED = Decision(

@@ -16,7 +16,6 @@ from tileharvest.spiders.blocks import BlockRequest, BlockResponse, BlockResult
 from tileharvest.spiders.outages import Patience
 from tileharvest.tiles.block import WHOLE, bits_of, blocks_of, mask_of
 from tileharvest.tiles.outcomes import THERE, Outcome, tiles_with
-from tileharvest.tiles.results import IN_FULL, ON_WALK
 from tileharvest.tiles.verdict import (
     Answer,
     Verdict,
@@ -26,6 +25,7 @@ from tileharvest.tiles.verdict import (
     settled_by_head,
     with_attempts,
 )
+from tileharvest.walk.walk import IN_FULL, ON_WALK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

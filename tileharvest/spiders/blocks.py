@@ -13,8 +13,8 @@ from scrapy.http import Response
 from tileharvest.history.blocks import FoundBlock, KnownBlock
 from tileharvest.scheduler.fingerprint import SegmentFingerprinter
 from tileharvest.tiles.block import Block, mask_of
-from tileharvest.tiles.results import LATE, ON_WALK, Asked
 from tileharvest.tiles.versions import Image
+from tileharvest.walk.walk import LATE, ON_WALK, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -41,7 +41,7 @@ from tileharvest.spiders.settings import behave, relax_garbage_collection, suit_
 from tileharvest.spiders.throttle import CrawlThrottle
 from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
-from tileharvest.tiles.results import LATE, ON_WALK
+from tileharvest.walk.walk import LATE, ON_WALK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from tileharvest.renderers.site import Fetch, Site
     from tileharvest.scheduler.crawl import CrawlContext
     from tileharvest.tiles.block import Block
-    from tileharvest.tiles.results import Asked
     from tileharvest.walk.decision import Decision
+    from tileharvest.walk.walk import Asked
 
 FETCH: Final = 1
 """Priority of what changed: the plus lane."""

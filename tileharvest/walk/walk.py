@@ -14,6 +14,8 @@ from itertools import chain
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+import msgspec
+
 from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, joined, mask_of, mask_within
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import OK, Answer
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.grid import Tile, TileRange, Zone
     from tileharvest.tiles.pyramid import Pyramid
-    from tileharvest.tiles.results import Asked
     from tileharvest.walk.change_index import ChangedGround
 
 LEVELS_ABOVE: Final = 3
@@ -49,6 +50,32 @@ Mark: TypeAlias = tuple[str | None, str | None]
 _ABSENT: Final = Validator()
 """The validator of a tile that is not there, and of a server that sends none."""
 _HEXADECIMAL: Final = re.compile(r"[0-9a-f]+")
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """How a tile is asked for."""
+
+    late: bool = False
+    """Whether tiles below this one may have been asked before it. That is so if the walk did not reach the
+    tile, if it is audited, and if it is asked again. Its answer may then be younger than what was found below
+    it."""
+    in_full: bool = False
+    """Whether everything below the tile is asked although its layer's walk is pruned, because trust was
+    withdrawn."""
+    audited: bool = False
+    """Whether the tile was skipped and is asked for the audit. If it is unchanged, the tiles below it stay
+    skipped, and they are asked later if the audit breaks the proof."""
+
+    @property
+    def below(self) -> Asked:
+        """How the tiles below this one are asked for."""
+        return IN_FULL if self.in_full else ON_WALK
+
+
+ON_WALK: Final = Asked()
+"""For a tile that is asked for the first time in a harvest, on the way down."""
+LATE: Final = Asked(late=True)
+IN_FULL: Final = Asked(in_full=True)
 
 
 class Audit(NamedTuple):

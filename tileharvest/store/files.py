@@ -68,14 +68,13 @@ class FileStore:
         if not images:
             return set()
         with _store_errors(self._root):
-            if not self._root.is_dir():
-                _create_folder(str(self._root))
+            places = {self.path(image.file_name): image for image in images}
+            # Those of files that were there, too: their writer may have been killed before this step.
+            folders = {place.rpartition("/")[0] for place in places}
+            for folder in folders:
+                if not os.path.isdir(folder):
+                    _create_folder(Path(folder))
             with _opened(self._root) as descriptor:
-                places = {self.path(image.file_name): image for image in images}
-                # Those of files that were there, too: their writer may have been killed before this step.
-                folders = {place.rpartition("/")[0] for place in places}
-                for folder in folders.difference(f"{self._place}/{name}" for name in os.listdir(descriptor)):
-                    _create_folder(folder)
                 new = {place: image for place, image in places.items() if _size(place) != image.size}
                 _write({place: images[image] for place, image in new.items()}, descriptor)
                 sync(folders, descriptor)
@@ -114,9 +113,9 @@ class FileStore:
         return f"{self._place}/{name[:2]}/{name}"
 
 
-def _create_folder(folder: str) -> None:
-    missing = [Path(folder), *(parent for parent in Path(folder).parents if not parent.exists())]
-    os.makedirs(folder, exist_ok=True)
+def _create_folder(folder: Path) -> None:
+    missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
+    folder.mkdir(parents=True, exist_ok=True)
     for created in missing:
         _sync(str(created.parent))
 

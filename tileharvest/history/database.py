@@ -105,11 +105,7 @@ class History:
         `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits for
         none, because the address may be wrong.
         """
-        engine = connect(parse_address(url), lock_timeout)
-        history = cls(engine, patience=patience)
-        with _closed_on_error(history):
-            history._prepare()
-        return history
+        return cls(connect(parse_address(url), lock_timeout), patience=patience)._prepared()
 
     @classmethod
     def open_read_only(cls, url: str) -> Self:
@@ -152,10 +148,7 @@ class History:
         with as_history_errors("for a dry run"):
             folder = TemporaryDirectory(prefix="tileharvest-")
         address = parse_address(f"sqlite:///{Path(folder.name, 'history.sqlite')}")
-        history = cls(connect(address, durable=False), folder)
-        with _closed_on_error(history):
-            history._prepare()
-        return history
+        return cls(connect(address, durable=False), folder)._prepared()
 
     def dry_copy(self, map_name: str) -> History:
         """Returns a temporary history with the latest version of each of this map's tiles.
@@ -269,16 +262,17 @@ class History:
     ) -> None:
         self.close()
 
-    def _prepare(self) -> None:
+    def _prepared(self) -> Self:
         """Makes the tables, if there are none."""
         file = file_of(self._engine.url)
-        with as_history_errors(self.place):
+        with _closed_on_error(self), as_history_errors(self.place):
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
             if not self._is_there():
                 self.write(lambda connection: make_tables(connection, self.place))
             if file is not None:
                 write_ahead(self._engine)
+        return self
 
     def _is_there(self) -> bool:
         with self.reading() as connection:

@@ -74,7 +74,8 @@ _ABSENT: Final = Validator()
 
 _ROW: Final = select(validators).where(is_block(validators))
 _WRITE: Final = replace_into(validators, *BLOCK)
-_LOSE_TRUST: Final = update(validators).where(is_block(validators)).values(whole=bindparam("still_whole"))
+_UPDATE: Final = update(validators).where(is_block(validators))
+_SET_WHOLE: Final = _UPDATE.values(whole=bindparam("now_whole"))
 
 
 def pack(found: Validators) -> bytes:
@@ -135,7 +136,7 @@ def remember(connection: Connection, harvest: int, its: Row, found: FoundBlock) 
         connection.execute(_WRITE, values)
         return values["there"], told
     if whole != old["whole"]:
-        connection.execute(_LOSE_TRUST, {**its, "still_whole": whole})
+        connection.execute(_SET_WHOLE, {**its, "now_whole": whole})
     return old["there"], told
 
 
@@ -144,9 +145,6 @@ _Place = tuple[int, int, int]
 _Tops = tuple[int, int, int, int]
 """Zoom, column and row of a block, and the mask of its tops."""
 
-_PACKED: Final = select(validators.c.packed).where(is_block(validators))
-_UPDATE: Final = update(validators).where(is_block(validators))
-_SET_WHOLE: Final = _UPDATE.values(whole=bindparam("now_whole"))
 _FORGET: Final = _UPDATE.values(there=bindparam("now_there"), missing=0, packed=bindparam("now_packed"))
 _NOTHING_FOUND: Final = {"harvest": None, **dict.fromkeys((*MASKS.values(), "skips"), 0)}
 
@@ -239,7 +237,7 @@ def _below_missing(
 
 def _forget(connection: Connection, its: Row, there: int, mask: int) -> None:
     """Forgets what is remembered of a block's tiles, and which of them are missing."""
-    left = unpack(connection.execute(_PACKED, its).scalar_one())
+    left = unpack(connection.execute(_ROW, its).one().packed)
     for bit in bits_of(mask):
         del left[bit]
     connection.execute(_FORGET, {**its, "now_there": there & ~mask, "now_packed": pack(left)})

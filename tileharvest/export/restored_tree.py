@@ -17,7 +17,7 @@ from PIL import Image
 from tileharvest.errors import ConfigurationError, SiteError, StoreError, TileHarvestError
 from tileharvest.export.excerpt import areas_with_tiles
 from tileharvest.export.target import writing_to
-from tileharvest.history.recorded_versions import present_versions
+from tileharvest.history.recorded_versions import shown
 from tileharvest.history.site_files import MISSING, first_day_of_files, site_files_of
 from tileharvest.pictures.composer import Composer, PastLayer
 from tileharvest.pictures.pixels import UNREADABLE, background_of, decoded, packed
@@ -172,7 +172,8 @@ class _Restoring:
         restored.files.sort()
         with open_threads(_AT_ONCE, "restore") as pool:
             for outline, layer, area in parts:
-                found = present_versions(past.history, outline.id, area, past.day)
+                versions = shown(past.history, outline.id, area, past.day)
+                found = {tile: version for tile, version in versions.items() if not version.gone}
                 bodies = each_in_order(pool, self._read, found.values(), 4 * _AT_ONCE)
                 for (tile, version), body in zip(found.items(), bodies, strict=True):
                     if body is None:

@@ -92,17 +92,15 @@ RECORDED: Final = (
 """Selects what `recorded_version` takes."""
 
 
-def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, str | None]:
-    """Returns by tile of the area the file name of its image on that day, or None if the tile was gone.
+def shown(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:
+    """Returns the version of each tile of the area on that day, `gone` ones too.
 
     Tiles without a version up to that day are left out. Reads one version for each tile that was ever asked
     there, however long the history is.
     """
     with history.reading() as connection:
-        return {
-            Tile(area.zoom, x, y): _image_name(sha1, extension)
-            for x, y, _, sha1, extension, *_ in rows_in(connection, tiles, _SHOWN, layer, area, until=day)
-        }
+        rows = rows_in(connection, tiles, _SHOWN, layer, area, until=day)
+    return {Tile(area.zoom, x, y): version_of(version) for x, y, *version in rows}
 
 
 def differences(
@@ -115,7 +113,8 @@ def differences(
     versions for each tile that was ever asked there.
     """
     with history.reading():
-        before, now = (shown(history, layer, area, day) for day in (after, until))
+        found = (shown(history, layer, area, day) for day in (after, until))
+        before, now = ({tile: one.image_name for tile, one in versions.items()} for versions in found)
     return {tile: (before.get(tile), name) for tile, name in now.items() if before.get(tile) != name}
 
 
@@ -139,17 +138,6 @@ def reach(history: History, layer: int, area: TileRange, first: date, last: date
         kinds[extension] += number
     _, _, lefts, rights, bottoms, tops = zip(*rows, strict=True)
     return Reach(TileRange(area.zoom, min(lefts), max(rights), min(bottoms), max(tops)), kinds)
-
-
-def present_versions(history: History, layer: int, area: TileRange, day: date) -> dict[Tile, Version]:
-    """Returns the versions of the area's tiles that were there on that day.
-
-    Reads one version for each tile that was ever asked there.
-    """
-    with history.reading() as connection:
-        rows = rows_in(connection, tiles, _SHOWN, layer, area, until=day)
-    found = {Tile(area.zoom, x, y): version_of(version) for x, y, *version in rows}
-    return {tile: version for tile, version in found.items() if not version.gone}
 
 
 def version_rows(
@@ -231,7 +219,3 @@ def recorded_version(row: Iterable[Any]) -> RecordedVersion:
     """Returns the version of a row of `RECORDED`."""
     map_name, layer, zoom, x, y, *version = row
     return RecordedVersion(map_name, layer, Tile(zoom, x, y), version_of(version))
-
-
-def _image_name(sha1: str | None, extension: str | None) -> str | None:
-    return None if sha1 is None else f"{sha1}.{extension}"

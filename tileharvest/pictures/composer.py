@@ -189,8 +189,8 @@ class Composer:
             return {
                 tile: name
                 for part in area.slices(MOST_COLUMNS)
-                for tile, name in shown(past.history, past.layer, part, past.day).items()
-                if name is not None
+                for tile, version in shown(past.history, past.layer, part, past.day).items()
+                if (name := version.image_name) is not None
             }
         changed = last_changes(past.history, past.layer, past.source, area, past.day)
         return {tile: self._composition(past, tile, last) for tile, last in changed.items()}

@@ -104,8 +104,7 @@ class PixelStory:
         days: dict[date, dict[Tile, str | None]] = {}
         for tile in self._area:
             for version in story(history, self._layer.id, tile):
-                name = None if version.image is None else version.image.file_name
-                days.setdefault(version.day, {})[tile] = name
+                days.setdefault(version.day, {})[tile] = version.image_name
         return sorted(days.items())
 
     def chapters(self, days: Days) -> Iterator[Chapter]:

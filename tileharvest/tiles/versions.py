@@ -71,3 +71,8 @@ class Version(msgspec.Struct, frozen=True, gc=False):
     @property
     def gone(self) -> bool:
         return self.image is None
+
+    @property
+    def image_name(self) -> str | None:
+        """The file name of the image, or None if the tile was gone."""
+        return None if self.image is None else self.image.file_name

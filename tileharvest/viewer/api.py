@@ -89,7 +89,7 @@ def view(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     composed: dict[str, str] = {}
     if source == area.zoom:
         found = shown(history, layer.id, area, day)
-        tiles = {f"{tile.x}_{tile.y}": image for tile, image in found.items()}
+        tiles = {f"{tile.x}_{tile.y}": version.image_name for tile, version in found.items()}
     elif source is not None:
         changed = last_changes(history, layer.id, source, area, day)
         composed = {f"{tile.x}_{tile.y}": last.isoformat() for tile, last in changed.items()}
@@ -140,7 +140,7 @@ def tile_story(served: ServedMaps, names: Sequence[str], query: Query) -> Any:
     versions = [
         {
             "day": version.day.isoformat(),
-            "image": version.image.file_name if version.image else None,
+            "image": version.image_name,
             "size": version.image.size if version.image else None,
             "last_modified": version.validator.last_modified,
         }

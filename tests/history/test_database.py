@@ -302,8 +302,7 @@ def test_where_no_harvest_has_begun_there_is_no_history_yet(postgresql: Postgres
         with pytest.raises(HistoryError, match=r"there is no history at postgresql.* yet: the first harvest"):
             History.open_read_only(url)
         assert not History.is_begun(url)
-        with Holdings(url, FileStore(Path("tiles"))).open_to_look() as history:
-            assert history is None
+        assert Holdings(url, FileStore(Path("tiles"))).begun_history() is None
         with Holdings(url, FileStore(Path("tiles")), "world").open_history() as dry:
             assert began(dry).counts() == {}
         assert postgresql.ask("SELECT 1 FROM pg_tables WHERE schemaname = 'public'", database) == []

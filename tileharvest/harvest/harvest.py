@@ -169,8 +169,8 @@ class Harvest:
         """Returns the history's answer to a question, or `otherwise` if there is no history yet."""
 
         def look() -> _Answer:
-            with self.holdings.open_to_look() as history:
-                return otherwise if history is None else question(history)
+            history = self.holdings.begun_history()
+            return otherwise if history is None else question(history)
 
         return await asyncio.to_thread(look)
 

@@ -57,18 +57,14 @@ class Holdings:
         entered."""
         if self.dry_map is None:
             return nullcontext(shared_history(self.url))
-        if not History.is_begun(self.url):
-            return History.open_temporary()
-        with History.open_read_only(self.url) as history:
-            return history.dry_copy(self.dry_map)
+        history = self.begun_history()
+        return History.open_temporary() if history is None else history.dry_copy(self.dry_map)
 
-    def open_to_look(self) -> AbstractContextManager[History | None]:
-        """Opens the history itself for reading, also for a dry run. None is entered if there is none yet.
-        Raises HistoryError, now or when it is entered."""
-        if self.dry_map is None:
-            is_begun = self.url in _OPEN or History.is_begun(self.url)
-            return nullcontext(shared_history(self.url) if is_begun else None)
-        return History.open_read_only(self.url) if History.is_begun(self.url) else nullcontext()
+    def begun_history(self) -> History | None:
+        """Returns the history itself, also for a dry run. Returns None if there is none yet. Raises
+        HistoryError."""
+        is_begun = self.url in _OPEN or History.is_begun(self.url)
+        return shared_history(self.url) if is_begun else None
 
     def spend(self, day: date, cost: Cost) -> None:
         """Adds the cost of a dry run to the day's spending in the history itself.

@@ -229,12 +229,13 @@ def part_with_changed_layers(
 def describe_layers(
     connection: Connection, map_id: int, harvest: int, described: Sequence[Layer]
 ) -> dict[str, int]:
-    """Writes the descriptions of a harvest's layers in place of earlier ones. Returns the ids of these
-    layers, by name. Raises HistoryError if tiles of a layer nest by another factor than before."""
+    """Writes the descriptions of a harvest's layers in place of earlier ones. Returns the ids of the
+    harvest's layers, by name, also of those that only its earlier runs had. Raises HistoryError if tiles of a
+    layer nest by another factor than before."""
     names = [{"map": map_id, "name": layer.name, "factor": layer.pyramid.factor} for layer in described]
     connection.execute(insert_into(layers).on_conflict_do_nothing(), names)
     known = _known_layers(connection, map_id)
-    ids, written = {}, []
+    written = []
     for layer in described:
         number, factor = known[layer.name].id, known[layer.name].factor
         if factor != layer.pyramid.factor:
@@ -251,9 +252,9 @@ def describe_layers(
             size = size if last is None else size_in(last)
         said = {"depth": layer.depth, "description": description_of(layer, size), "rendered": layer.rendered}
         written.append({"harvest": harvest, "layer": number, **said})
-        ids[layer.name] = number
     connection.execute(replace_into(harvest_layers, "harvest", "layer"), written)
-    return ids
+    its_layers = set(layers_of(connection, harvest))
+    return {row.name: row.id for row in known.values() if row.id in its_layers}
 
 
 def _known_layers(connection: Connection, map_id: int) -> dict[str, Row[Any]]:

@@ -26,7 +26,7 @@ from tileharvest.history.harvest_row import (
     unfinished_harvest,
 )
 from tileharvest.history.outlines import own_map_id, with_size
-from tileharvest.history.results import found_in, layers_of
+from tileharvest.history.results import found_in
 from tileharvest.history.schema import (
     FINISHED,
     INTERRUPTED,
@@ -455,10 +455,7 @@ def begin(
             # If the connection is lost during the commit, this is called again, and may find its own row.
             inserted.append(row.id)
         part_with_changed_layers(connection, map_id, row, layers)
-        describe_layers(connection, map_id, row.id, layers)
-        # Its earlier runs may have had other layers.
-        its_layers = known_layers.c.id.in_(layers_of(connection, row.id))
-        ids = {one.name: one.id for one in connection.execute(select(known_layers).where(its_layers))}
+        ids = describe_layers(connection, map_id, row.id, layers)
         return HarvestRecord(history, row, ids, today, continued=row.id not in inserted)
 
     return history.write(write)

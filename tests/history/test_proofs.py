@@ -29,7 +29,7 @@ from tileharvest.history.change_indexes import stored_indexes
 from tileharvest.history.database import History
 from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import HarvestRecord
-from tileharvest.history.summaries import harvest_summaries
+from tileharvest.history.summaries import forget_failures, harvest_summaries
 from tileharvest.history.trust import last_full, proofs
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.versions import Validator
@@ -168,6 +168,8 @@ def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRec
     read(second, OLD_INDEX)
     record(second, [found("fail", B)])
     ended(second)
+    # A person says `failures --clear`.
+    forget_failures(history, "world")
     ground = read(began(history, THIRD), OLD_INDEX, stored(history))
     assert ground is not None
     assert ground >= {str(B), str(B.parent())}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, exists, or_, select, update
 
-from tileharvest.history.results import found_by
+from tileharvest.history.results import cells_of, found_by
 from tileharvest.history.schema import (
+    blocks,
     change_indexes,
-    failures,
     harvest_counts,
     harvest_layers,
     insert_into,
@@ -77,8 +77,8 @@ def note_readings(
         layer, ground = layer_ids[name], None
         changed = index.changed_since(relied_on[name].index) if name in relied_on else None
         if changed is not None:
-            failing = select(failures.c.zoom, failures.c.x, failures.c.y).where(failures.c.layer == layer)
-            cells = changed.union((zoom, x, y) for zoom, x, y in connection.execute(failing))
+            failing = connection.execute(select(blocks).where(blocks.c.layer == layer, blocks.c.failing != 0))
+            cells = changed.union(*(cells_of(one.zoom, one.column, one.row, one.failing) for one in failing))
             ground = ChangedGround(cells, _pyramid_of(connection, harvest, layer)).written()
         reading = {"read_by": harvest, "read_state": index.written(), "ground": ground}
         noting = insert_into(change_indexes).values(layer=layer, confirmed=0, **reading)

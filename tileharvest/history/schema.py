@@ -370,8 +370,8 @@ blocks: Final = _table(
 
 Each outcome has a mask, and a tile is in one of them at most. `skips` are the unchanged tiles below which
 that harvest asked nothing. The other masks do not depend on the harvest: `present` are the tiles whose latest
-version is not gone, `failing` those with a row in `failures`, and `reached` those with a result of an earlier
-harvest, since the last complete one that walked in full.
+version is not gone, `failing` those whose last result is a failure, and `reached` those with a result of an
+earlier harvest, since the last complete one that walked in full.
 
 There is no index on `harvest`, because it would double the cost of recording an unchanged block. Counts, and
 the search for tiles that are not asked yet, scan the map's blocks.
@@ -384,8 +384,9 @@ failures: Final = _table(
     Column("reason", Text, nullable=False),
     Column("in_a_row", Integer, nullable=False),
 )
-"""The tiles whose last result is a failure. `harvest` has found it, and `reason` says why. `in_a_row` is the
-number of harvests in a row in which the tile has failed. Harvests that did not ask for it do not count."""
+"""The tiles whose last result is a failure, until a person forgets it. `harvest` has found it, and `reason`
+says why. `in_a_row` is the number of harvests in a row in which the tile has failed. Harvests that did not
+ask for it do not count."""
 
 changes: Final = _table(
     "changes",

@@ -93,6 +93,10 @@ async def test_requests_that_start_together_take_a_place_each_and_give_it_back(w
         assert not waiting.done()
         throttle.left(HOST, 3)
         assert [await waiting, await throttle.turn(HOST, 9)] == [2, 1]
+        waiting = asyncio.ensure_future(throttle.turn(HOST))
+        await asyncio.sleep(1)
+        throttle.end()
+        assert await waiting == 0
 
 
 async def test_what_slows_a_map_down_counts_from_the_last_request_and_the_slowest_holds(world: World) -> None:
@@ -243,7 +247,7 @@ async def test_all_workers_together_make_exactly_the_requests_of_the_budget(worl
         while await started(one):
             made += 1 + await started(other)
         assert made == 10
-        assert (one.held, one.lacking) == ((HoldReason.SPENT, None), "requests")
+        assert (one.held, one.lacking) == ((HoldReason.ENDING, None), "requests")
 
 
 async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -> None:
@@ -254,7 +258,7 @@ async def test_bytes_and_seconds_of_all_workers_spend_the_budget(world: World) -
         await other.look()
         assert other.held is None
         other.count_bytes(400)
-        assert (other.held, other.lacking) == ((HoldReason.SPENT, None), "bytes")
+        assert (other.held, other.lacking) == ((HoldReason.ENDING, None), "bytes")
         one._cost_meter.seconds = 100
         await one.look()
         assert one.lacking in ("bytes", "seconds")

@@ -32,7 +32,7 @@ class State(StrEnum):
     DOWN = "down"
     """The host does not answer."""
     ENDING = "ending"
-    """A budget is spent."""
+    """Nothing more starts, for example because a budget is spent."""
     INTERRUPTED = "interrupted"
     """Nobody works on it. The map's next harvest will continue it."""
 
@@ -53,7 +53,7 @@ _HELD: Final[Mapping[HoldReason | None, State]] = {
     HoldReason.PAUSED: State.PAUSED,
     HoldReason.QUIET: State.QUIET,
     HoldReason.DOWN: State.DOWN,
-    HoldReason.SPENT: State.ENDING,
+    HoldReason.ENDING: State.ENDING,
 }
 
 _WORDS: Final = {

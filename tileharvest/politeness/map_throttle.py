@@ -87,6 +87,8 @@ class MapThrottle:
         self._slowed = self.adapted = 0.0
         """The least seconds between two requests for which robots.txt and refusals have asked, and those that
         suit how fast the host answers, which the owner sets."""
+        self.is_ending = False
+        """Whether the owner is about to end, so that nothing more may start."""
         self.is_paused = self.is_down = False
         """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
         may start. The owner sets both as soon as it knows."""
@@ -97,7 +99,7 @@ class MapThrottle:
         """Whether this worker has left the places to others that it does not use."""
         self._extending = asyncio.Lock()
         self._freed = asyncio.Event()
-        """Set when a place may be free."""
+        """Set when a place may be free, or when something may hold requests back."""
 
     async def look(self, *, is_paused: bool = False, rate: Delay | None = None, is_busy: bool = True) -> None:
         """Reads what other workers have written, and writes what this one does. With the first look of the
@@ -121,6 +123,11 @@ class MapThrottle:
         # Time stands still while anything holds requests back.
         (self._cost_meter.resume if self.held is None else self._cost_meter.pause)()
 
+    def end(self) -> None:
+        """Lets nothing more start."""
+        self.is_ending = True
+        self._freed.set()
+
     async def close(self) -> None:
         """Gives everything back."""
         for host in list(self._hosts):
@@ -134,8 +141,8 @@ class MapThrottle:
 
         Of several reasons the first one in this order counts: a host that is down may be probed unless
         anything else holds, too."""
-        if self.lacking is not None:
-            return Hold(HoldReason.SPENT)
+        if self.lacking is not None or self.is_ending:
+            return Hold(HoldReason.ENDING)
         if self.is_paused:
             return Hold(HoldReason.PAUSED)
         now, rests_until = self._clock(), self._hosts[self.host].rests_until

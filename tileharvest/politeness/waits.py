@@ -21,13 +21,13 @@ class HeldError(Exception):
 
 class HoldReason(StrEnum):
     """Why requests are held back: a person has paused the map, these are its quiet hours, its host does not
-    answer, or has asked to be left alone for a while, or a budget is spent."""
+    answer, or has asked to be left alone for a while, or the crawl is about to end."""
 
     PAUSED = "paused"
     QUIET = "quiet"
     DOWN = "down"
     RESTING = "resting"
-    SPENT = "spent"
+    ENDING = "ending"
 
 
 class Hold(NamedTuple):

@@ -155,6 +155,8 @@ class CrawlContext:
         if self.is_ending:
             return
         self.is_ending, self.close_reason = True, why
+        if self.throttle is not None:
+            self.throttle.end()
         if self._is_opened:
             self._closing = asyncio.ensure_future(self._close(why))
 

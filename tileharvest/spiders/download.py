@@ -187,15 +187,16 @@ class TileDownloadHandler:
         try:
             while (first := self._next_block()) is not None:
                 number = await throttle.turn(first.host, len(first.waiting))
-                if not number or self._crawl.is_ending:
-                    for one in self._open:
-                        one.cut()
+                if not number:
+                    break
                 # The most urgent block of that host may be another one by now.
                 if (block := self._next_block(first.host)) is not None:
                     number -= self._start_some(block, number)
                 throttle.left(first.host, number)
         except Exception as error:  # noqa: BLE001 - or nothing would be asked for ever
             self._crawl.end(as_error(error))
+        for one in self._open:
+            one.cut()
 
     def _next_block(self, host: str | None = None) -> _BlockDownload | None:
         """Returns the most urgent block, of any host or of this one, of which tiles have not started."""

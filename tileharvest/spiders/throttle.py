@@ -82,13 +82,11 @@ class CrawlThrottle:
     async def _look(self) -> None:
         scheduler = scheduler_of(self._crawl.crawler)
         controls = Controls() if scheduler is None else scheduler.controls
-        # After a signal to end nothing more starts.
-        is_ending = not self._crawl.crawler.crawling
-        await self.map.look(
-            is_paused=controls.paused is not None or is_ending,
-            rate=controls.rate,
-            is_busy=scheduler is None or scheduler.is_busy,
-        )
+        if not self._crawl.crawler.crawling:
+            # A signal has come.
+            self.map.end()
+        is_paused, is_busy = controls.paused is not None, scheduler is None or scheduler.is_busy
+        await self.map.look(is_paused=is_paused, rate=controls.rate, is_busy=is_busy)
         if self.map.lacking is not None:
             self._crawl.end(self._exceeded(self.map.lacking))
 

@@ -128,6 +128,8 @@ def test_a_dry_copy_knows_what_the_history_knows(history: History) -> None:
         known = began(copy, LATER).look_up(block)
         assert len(known.versions) == 2
         assert known == began(history, LATER).look_up(block)
+        with pytest.raises(HistoryError, match="only written forwards"):
+            began(copy, DAY - timedelta(days=1))
 
 
 def add(history: History, name: str) -> None:

@@ -32,7 +32,7 @@ from tileharvest.history.connection import (
     write_ahead,
 )
 from tileharvest.history.damage import damage
-from tileharvest.history.schema import changes, is_of_map, layers, maps, metadata, tiles, versions
+from tileharvest.history.schema import is_of_map, layers, maps, metadata, tiles, versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,8 +305,7 @@ def _rows_of_map(map_name: str) -> Iterator[tuple[Table, Select[Any]]]:
             yield table, select(table).where(of_table[table])
         elif "map" in table.c:
             yield table, select(table).where(is_of_map(table, map_name))
-        elif "layer" in table.c and table is not changes:
-            # The counts of changes are of all versions.
+        elif "layer" in table.c:
             yield table, select(table).where(table.c.layer.in_(its_layers))
 
 

@@ -9,7 +9,6 @@ the harvest ends (`finish`), or stops for now (`stop`).
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import shutil
 from collections import Counter
@@ -107,7 +106,6 @@ class Harvest:
         self.layers: dict[str, LayerWalk] = {}
         self.holdings = holdings
         self._clock = clock
-        self._on_close = contextlib.ExitStack()
         self._known_before = 0
         """The number of known tiles of these zones when the harvest began. It shows whether the map has
         moved.
@@ -224,21 +222,17 @@ class Harvest:
             layer.name: LayerWalk(layer, walk_over(self.description, layer)) for layer in site.layers
         }
         self._areas = {name: part.walk.kept() for name, part in self.layers.items()}
-        try:
-            await asyncio.to_thread(self._begin, site, files)
-            for name, guard in self.guards.items():
-                if (why := guard.add(0)) is not None:
-                    raise self._without_end(name, *why)
-        except BaseException:
-            await asyncio.to_thread(self._on_close.close)
-            raise
+        await asyncio.to_thread(self._begin, site, files)
+        for name, guard in self.guards.items():
+            if (why := guard.add(0)) is not None:
+                raise self._without_end(name, *why)
         self.cost_meter.start()
         self.is_open = True
 
     def _begin(self, site: Site, files: Mapping[str, SiteFile] | None) -> None:
         """Does what blocks, in a thread."""
         description = self.description
-        history = self._on_close.enter_context(self.holdings.open_history())
+        history = self.holdings.open_history()
 
         def write(_: Connection) -> HarvestRecord:
             record = begin(
@@ -472,18 +466,14 @@ class Harvest:
         self.ended_here = await asyncio.to_thread(self._record.stop, reason)
 
     async def close(self) -> None:
-        """Records the cost that came with no block, and closes the history. An unfinished harvest can be
-        continued."""
+        """Records the cost that came with no block. An unfinished harvest can be continued."""
         if self.is_open:
             self.is_open = False
-            try:
-                if (left := self.cost_meter.take()) != NO_COST:
-                    await asyncio.to_thread(self._record.add_cost, left)
-                if self._limits is not None and self._limits[0].daily_budget:
-                    # It limits all runs, also dry ones.
-                    await asyncio.to_thread(self.holdings.spend, self._today(), self.cost_meter.total)
-            finally:
-                await asyncio.to_thread(self._on_close.close)
+            if (left := self.cost_meter.take()) != NO_COST:
+                await asyncio.to_thread(self._record.add_cost, left)
+            if self._limits is not None and self._limits[0].daily_budget:
+                # It limits all runs, also dry ones.
+                await asyncio.to_thread(self.holdings.spend, self._today(), self.cost_meter.total)
 
     async def _moved(self, missing: Missing) -> MovedError:
         counts = await self.counts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,6 @@ from tileharvest.history.costs import NO_COST, spend
 from tileharvest.history.database import History
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
     from datetime import date
 
     from tileharvest.history.costs import Cost
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
 
 _LOCK: Final = Lock()
+_CLOSING: Final = ExitStack()
+"""Closes the histories that harvests of this process have opened, copies for dry runs too."""
 _OPEN: Final[dict[str, History]] = {}
 """The histories that this process has open. All of its harvests share one object for each database: its
 threads, its connections, and the statements that SQLAlchemy has prepared, which take a megabyte and a tenth
@@ -31,15 +32,15 @@ def shared_history(url: str) -> History:
     HistoryError."""
     with _LOCK:
         if url not in _OPEN:
-            _OPEN[url] = History.open(url)
+            _OPEN[url] = _CLOSING.enter_context(History.open(url))
         return _OPEN[url]
 
 
 @atexit.register
 def close_histories() -> None:
     """Closes the histories that harvests of this process have opened."""
-    while _OPEN:
-        _OPEN.popitem()[1].close()
+    _OPEN.clear()
+    _CLOSING.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,14 @@ class Holdings:
     dry_map: str | None = None
     """The map of a dry run, or None. Its history is copied, and the copy is thrown away."""
 
-    def open_history(self) -> AbstractContextManager[History]:
-        """Opens the history, or a temporary copy for a dry run. Raises HistoryError, now or when it is
-        entered."""
+    def open_history(self) -> History:
+        """Opens the history, or a temporary copy for a dry run, until the process ends. Raises
+        HistoryError."""
         if self.dry_map is None:
-            return nullcontext(shared_history(self.url))
-        history = self.begun_history()
-        return History.open_temporary() if history is None else history.dry_copy(self.dry_map)
+            return shared_history(self.url)
+        known = self.begun_history()
+        copy = History.open_temporary() if known is None else known.dry_copy(self.dry_map)
+        return _CLOSING.enter_context(copy)
 
     def begun_history(self) -> History | None:
         """Returns the history itself, also for a dry run. Returns None if there is none yet. Raises

@@ -110,12 +110,10 @@ def test_an_address_that_names_no_history_is_refused(url: str, message: str) -> 
 
 
 def test_a_temporary_history_is_deleted_when_it_is_closed() -> None:
-    history = History.open_temporary()
-    harvest = began(history)
-    record(harvest, [found("add")])
-    place = Path(history.place)
-    assert place.is_file()
-    history.close()
+    with History.open_temporary() as history:
+        record(began(history), [found("add")])
+        place = Path(history.place)
+        assert place.is_file()
     assert not place.parent.exists()
 
 
@@ -154,11 +152,10 @@ def test_what_several_calls_write_within_one_is_written_together_or_not_at_all(h
 
 
 def test_each_connection_keeps_what_was_committed_in_a_power_loss(emptied_sqlite: History) -> None:
-    names = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-    pragmas = emptied_sqlite.write(
-        lambda connection: {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names}
-    )
-    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+    expected = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+    with emptied_sqlite.reading() as connection:
+        found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in expected}
+    assert found == expected
 
 
 def test_a_reader_does_not_wait_for_a_writer(history: History) -> None:

@@ -168,7 +168,6 @@ def test_tiles_that_failed_are_in_the_ground(history: History, first: HarvestRec
     read(second, OLD_INDEX)
     record(second, [found("fail", B)])
     ended(second)
-    # A person says `failures --clear`.
     forget_failures(history, "world")
     ground = read(began(history, THIRD), OLD_INDEX, stored(history))
     assert ground is not None

@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from tests.end_to_end.forking import ROOT
 from tests.servers.redis import RedisServer
 from tileharvest.errors import QueueError
-from tileharvest.politeness.redis import RedisThrottle, key_of
+from tileharvest.politeness.redis import RedisThrottle
 from tileharvest.politeness.sqlite import SqliteThrottle
 from tileharvest.politeness.throttle import HORIZON, TURN, HostState, Share, Spent, Throttle
 
@@ -203,10 +203,6 @@ async def test_redis_counts_by_its_own_clock_and_answers_by_the_callers(redis: R
     assert (first[1], second[1]) == (True, False)
     assert abs(first[0] - time.time()) < 300
     assert 3_300 < second[0] - time.time() < 3_900
-
-
-def test_a_host_with_a_brace_in_its_name_has_a_key_of_its_own_slot() -> None:
-    assert key_of("a}b:8000") == b"tileharvest:throttle:{a%7Db:8000}"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import secrets
 import time
 from importlib import resources
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -49,13 +48,9 @@ class RedisThrottle(Throttle):
     async def _do(self, act: str, host: str, *given: Any) -> tuple[float, Any]:
         now = None if self.clock is time.time else self.clock()
         call = msgspec.msgpack.encode({"act": act, "given": given, "now": now, **_RULES})
+        # A redirect may lead to a host with any name.
+        key = f"tileharvest:throttle:{host}".encode(errors="backslashreplace")
         answer = await self._link.attempt(
-            lambda client: client.register_script(_SCRIPT)(keys=[key_of(host)], args=[call])
+            lambda client: client.register_script(_SCRIPT)(keys=[key], args=[call])
         )
         return self.clock(), msgspec.msgpack.decode(answer)
-
-
-def key_of(host: str) -> bytes:
-    """Returns the key of a host, whose name is quoted: a redirect may lead to a host with any name, and a
-    brace in the name would end the hash tag."""
-    return f"tileharvest:throttle:{{{quote(host, safe=':[]', errors='backslashreplace')}}}".encode()

@@ -172,7 +172,7 @@ class TileDownloadHandler:
         try:
             await block.done
         finally:
-            block.cut()
+            block.waiting.clear()
             self._open.remove(block)
             if block.timer is not None:
                 # Otherwise it would keep all bodies in memory until then.

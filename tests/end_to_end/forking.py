@@ -22,7 +22,7 @@ from functools import cache
 from itertools import chain
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final, Self, TextIO
 
 import scrapy.commands
 from scrapy.settings import default_settings
@@ -49,7 +49,8 @@ _DIE_WITH_PARENT: Final = 1
 
 
 class Forked:
-    """A forked process, with the methods of `subprocess.Popen` that tests use."""
+    """A forked process, with the methods of `subprocess.Popen` that tests use. At the end of a `with` block
+    it is killed if it still runs, and its output is closed."""
 
     def __init__(
         self,
@@ -116,8 +117,12 @@ class Forked:
             output, errors = (stream.result() for stream in reading)
         return output, errors
 
-    def close(self) -> None:
-        """Closes the output. Call this when the process has ended."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+        self.wait()
         self.stdout.close()
         self.stderr.close()
 

@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -117,17 +117,9 @@ class Project:
             check=False,
         )
 
-    @contextmanager
-    def running(self, *arguments: str, module: str = "scrapy") -> Iterator[Forked]:
-        """Runs `scrapy ...`, or another module that is a program. If it still runs when the block ends, it is
-        killed."""
-        process = Forked(module, arguments, self.environment)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-            process.close()
+    def running(self, *arguments: str, module: str = "scrapy") -> Forked:
+        """Runs `scrapy ...`, or another module that is a program."""
+        return Forked(module, arguments, self.environment)
 
     def crawl(
         self, name: str, day: str, *more: str, spider: str = "overviewer", check: bool = True

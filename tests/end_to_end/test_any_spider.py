@@ -54,14 +54,9 @@ class Foreign:
 
     def crawl(self, *spiders: str) -> None:
         """Runs the spiders to their end."""
-        process = self.started(*spiders)
-        try:
+        with self.started(*spiders) as process:
             _, log = process.communicate(timeout=240)
             assert process.wait() == 0, log[-4000:]
-        finally:
-            process.kill()
-            process.wait()
-            process.close()
 
     def items(self, spider: str) -> list[str]:
         file = self.folder / "items" / f"{spider}.jsonl"
@@ -140,13 +135,10 @@ def test_after_kills_every_page_was_served_and_every_item_came(
         random = Random(20261122)
         for _ in range(kills):
             seen, further = answered(killed.server), random.randint(1, 4)
-            process = killed.started(spider)
-            try:
+            with killed.started(spider) as process:
                 assert await_condition(lambda: answered(killed.server) >= seen + further, process)  # noqa: B023
-            finally:
                 process.kill()
                 process.communicate()
-                process.close()
             assert process.returncode == -signal.SIGKILL
         killed.crawl(spider)
         assert set(killed.asked()[spider]) == set(compared.stock_asked[spider])

@@ -4,8 +4,6 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -76,24 +74,17 @@ class Crawls:
             assert process.wait() == 0, stderr[-4000:]
         return [Crawled(**json.loads(line)) for line in stdout.splitlines()]
 
-    @contextmanager
     def running(
         self,
         *runs: dict[str, Any],
         program: str = "tests.scheduler.crawl_stubs",
         arguments: tuple[str, ...] = (),
-    ) -> Iterator[Forked]:
-        """The runs while they go on; killed, if they still do, when the block ends."""
+    ) -> Forked:
+        """The runs while they go on."""
         file = self.folder / "runs.json"
         file.write_text(json.dumps(runs), encoding="utf-8")
         environment = os.environ | {"TILEHARVEST_DATA": str(self.folder / "data"), "PYTHONPATH": str(ROOT)}
-        process = Forked(program, (str(file), *arguments), environment)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-            process.close()
+        return Forked(program, (str(file), *arguments), environment)
 
     def asked(self) -> list[str]:
         """The paths asked for, in the order in which nginx answered."""

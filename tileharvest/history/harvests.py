@@ -8,7 +8,7 @@ from datetime import UTC
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sqlalchemy import Integer, Text, case, func, insert, literal, or_, select, update
+from sqlalchemy import Text, case, func, insert, literal, or_, select, update
 
 from tileharvest.history.blocks import look_up, record
 from tileharvest.history.change_indexes import ground_of, note_readings, withdraw
@@ -140,8 +140,7 @@ class HarvestRecord:
     def expect(self, tiles: int) -> int:
         """Notes how many tiles were known when the harvest began. Returns the first number other than 0 that
         any of its processes has noted."""
-        is_first = harvests.c.expected == 0
-        noted = case((is_first, literal(tiles, Integer)), else_=harvests.c.expected)
+        noted = func.coalesce(func.nullif(harvests.c.expected, 0), tiles)
         noting = update(harvests).where(harvests.c.id == self.id).values(expected=noted)
         query = noting.returning(harvests.c.expected)
         return self.history.write(lambda connection: int(connection.execute(query).scalar_one()))

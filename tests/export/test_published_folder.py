@@ -111,8 +111,7 @@ def test_somebody_else_at_work_and_a_full_disk_leave_what_was_published_before(
         with pytest.raises(TileHarvestError, match=r"another .* publish is at work there; this one has"):
             publish(small, tmp_path / "out")
     assert contents(tmp_path / "out") == before
-    words = r"as it did: the disk is full: .* goes on from here"
-    with pytest.raises(TileHarvestError, match=words):
+    with pytest.raises(TileHarvestError, match=r"as it did: the disk is full: .* goes on from here"):
         publish(small, tmp_path / "out", most=4000)
     after = contents(tmp_path / "out")
     assert {name: after[name] for name in before} == before

@@ -1,6 +1,5 @@
 """Days of repositories and folders, imported into a history in this process."""
 
-import asyncio
 import os
 from datetime import date
 from hashlib import sha1
@@ -13,9 +12,10 @@ from msgspec.structs import replace
 
 from tests.importers.imports import PLAIN, Imports, dot, repository
 from tests.servers.minedmap import example, published_as_minedmap
+from tests.servers.published import published
 from tests.servers.repositories import FastImport, git, moment_of
 from tileharvest.errors import ConfigurationError, SiteError
-from tileharvest.importers.snapshot import FolderSnapshot, SnapshotSite, is_configuration, maps_within
+from tileharvest.importers.snapshot import FolderSnapshot, is_configuration, maps_within
 from tileharvest.maps.description import MapDescription
 from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.grid import Tile
@@ -49,8 +49,9 @@ def test_an_import_without_a_tile_records_nothing_and_days_without_a_commit_in_t
         imports.git(plain)
     assert imports.git(plain, "./web/tiles/").days == [date(2024, 5, 1), date(2024, 5, 3)]
     git(tmp_path, "clone", "--quiet", plain.as_uri(), "clone")
-    again = Imports(tmp_path / "again").git(tmp_path / "clone" / "web" / "tiles")
-    assert again.days == [date(2024, 5, 1), date(2024, 5, 3)]
+    again = Imports(tmp_path / "again")
+    assert again.git(tmp_path / "clone" / "web" / "tiles").days == [date(2024, 5, 1), date(2024, 5, 3)]
+    assert again.git(plain.as_uri(), "web/tiles").days == []
 
 
 def test_every_tile_that_the_tree_lists_is_imported(imports: Imports, tmp_path: Path) -> None:
@@ -185,6 +186,16 @@ def test_what_git_alone_does_not_have_is_told(imports: Imports, plain: Path, tmp
 URL = "https://map.example.net/world/"
 
 
+@pytest.mark.parametrize("name", ["My World (1)", "ä&b", "世界"])
+def test_a_layer_may_have_any_name(shared_maps: Path, tmp_path: Path, name: str) -> None:
+    site = published(shared_maps, "alexjj", 1, tmp_path / "site")
+    config = site / "overviewerConfig.js"
+    config.write_text(config.read_text().replace("world-lighting", name))
+    (site / "world-lighting").rename(site / name)
+    drawn = Imports(tmp_path / "data", MapDescription(name="drawn", url=URL))
+    assert drawn.of_folder(site, date(2024, 5, 1)).outcomes == {Outcome.ADDED: 29}
+
+
 def test_the_map_of_a_packages_renderer_is_found_and_read(
     shared_maps: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +206,5 @@ def test_the_map_of_a_packages_renderer_is_found_and_read(
     monkeypatch.setitem(RENDERERS, "minedmap", example())
     assert maps_within(tree.paths) == ["map"]
     assert is_configuration("map/data/info.json")
-    read = asyncio.run(SnapshotSite.read(MapDescription(name="m", url=URL), FolderSnapshot(site)))
-    assert read.site.renderer == "minedmap"
-    files = {path for path in FolderSnapshot(site).paths if path.endswith(".png")}
-    assert {path for path in files if read.place(path) is not None} == files
+    imports = Imports(tmp_path / "data", MapDescription(name="m", url=URL))
+    assert imports.of_folder(site, date(2025, 5, 15)).outcomes == {Outcome.ADDED: 77}

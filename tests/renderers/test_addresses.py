@@ -89,6 +89,7 @@ def test_a_tile_has_one_address_and_any_query(renderer: str, place: tuple[int, i
     assert addresses.url_of(tile) == f"{FOLDER}{path}"
     assert addresses.tile_of(f"{FOLDER}{path}") == tile
     assert addresses.tile_of(f"{FOLDER}{path.partition('?')[0]}?1381780228000") == tile
+    assert addresses.tile_of(f"{FOLDER}{path}".replace("/world", "/w%6Frld")) == tile
 
 
 @pytest.mark.parametrize(

@@ -197,13 +197,10 @@ async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: I
     try:
         record = await imported.add(snapshot, None, day, snapshot.name)
     except (UnrecognisedError, NoTilesError) as error:
-        hint = str(error)
+        hint, maps = str(error), [one for one in maps_within(snapshot.paths) if one != "."]
         if not snapshot.paths:
             hint = "the folder is empty"
-        elif isinstance(error, UnrecognisedError) and (maps := maps_within(snapshot.paths)) not in (
-            [],
-            ["."],
-        ):
+        elif maps and isinstance(error, UnrecognisedError):
             hint = f"is it in {folder / maps[0]}?"
         raise SiteError(f"no map was found in {folder}; nothing was changed: {hint}") from None
     watch.recorded(day, record)

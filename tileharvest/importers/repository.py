@@ -50,8 +50,6 @@ read."""
 _OF_HOOKS: Final = {"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
 """Variables by which a hook of git names its own repository. Git would work there, whatever its folder is."""
 
-_HEAD: Final = 200
-"""More bytes than the line has that git writes before the bytes of a file."""
 _UNREAD: Final = "fatal: Could not read from remote repository."
 _SHOWN: Final = 5
 """The most folders or branches that a message names."""
@@ -192,8 +190,10 @@ class Repository:
 
     @property
     def origin(self) -> str:
-        """The address from which the repository was cloned, or else its folder. Each repository has
-        another one."""
+        """The address from which the repository is fetched or was cloned, or else its folder. Each
+        repository has another one."""
+        if self.name != str(self.folder):
+            return self.name
         try:
             return self._said("config", "--get", "remote.origin.url").strip()
         except SiteError:
@@ -237,14 +237,14 @@ class Repository:
         )
         output, at = done.stdout, 0
         for wanted in ids:
-            head, _, _ = output[at : at + _HEAD].partition(b"\n")
-            parts = head.split()
+            end = output.find(b"\n", at)
+            parts = output[at:end].split()
             if len(parts) != 3 or parts[1] != b"blob":
                 raise SiteError(
                     f"{self.name} lacks the bytes {wanted}; what was imported is kept: fetch them there, or"
                     " run `git fsck` to see what else is missing"
                 )
-            at += len(head) + 1
+            at = end + 1
             yield output[at : at + int(parts[2])]
             at += int(parts[2]) + 1
 

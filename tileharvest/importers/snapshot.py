@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from email.utils import formatdate
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias, TypeVar
+from urllib.parse import quote
 
 from tileharvest.errors import ConfigurationError, SiteError, program
 from tileharvest.harvest.walks import LayerWalk, walk_over
@@ -114,6 +115,11 @@ def refuse_pointer(body: bytes, path: str, place: str) -> None:
             " what was recorded before is kept, and nothing of this state was: check the files out with"
             f" `git lfs pull`, and use: {program()} import folder"
         )
+
+
+def _address(page: str, path: str) -> str:
+    """Returns the address of a file below the map's page. The path need not be in UTF-8."""
+    return f"{page}{quote(path, errors='surrogateescape')}"
 
 
 def in_parts(values: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]:
@@ -226,7 +232,7 @@ class SnapshotSite:
 
     def place(self, path: str) -> Place | None:
         """Returns the tile of the file at this path, or None for a file that is not a tile."""
-        url = f"{self.description.page}{path}"
+        url = _address(self.description.page, path)
         for name, part in self.layers.items():
             if (tile := part.layer.addresses.tile_of(url)) is not None:
                 return name, tile
@@ -304,7 +310,8 @@ def _sized(layer: Layer, snapshot: Snapshot, page: str) -> Layer:
     """Returns a layer whose site does not say how large its tiles are with the size of one of its images."""
     if layer.tells_size:
         return layer
-    of_layer = (path for path in snapshot.paths if layer.addresses.tile_of(f"{page}{path}") is not None)
+    tile_of = layer.addresses.tile_of
+    of_layer = (path for path in snapshot.paths if tile_of(_address(page, path)) is not None)
     for body in snapshot.read(list(islice(of_layer, 1))):
         with suppress(ValueError):
             return replace(layer, tile_size=size_of(body), tells_size=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 if TYPE_CHECKING:
     from re import Match, Pattern
@@ -101,7 +101,7 @@ class Template:
         """
         if "{" not in self.form.partition("?")[2]:
             url = url.partition("?")[0]
-        found = self._pattern.fullmatch(url)
+        found = self._pattern.fullmatch(unquote(url))
         if found is None:
             return None
         groups = found.groupdict()
@@ -126,7 +126,7 @@ def _named(found: Match[str]) -> str:
 
 
 def _pattern_of(encoded: str) -> Pattern[str]:
-    """Returns the pattern of whole addresses of a checked template.
+    """Returns the pattern of whole addresses of a checked template, in which nothing is percent-encoded.
 
     The query is part of it only if it has placeholders.
     """
@@ -136,7 +136,7 @@ def _pattern_of(encoded: str) -> Pattern[str]:
         if _HOSTS.fullmatch(part):
             parts.append("[^/?#]+")
         elif not part.startswith("{"):
-            parts.append(re.escape(part))
+            parts.append(re.escape(unquote(part)))
         elif (name := _NAMES[part[1:-1]]) in named:
             parts.append(f"(?P={name})")
         elif name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from tileharvest.tiles.block import SIDE
 from tileharvest.tiles.grid import Tile, path_of, tile_at
@@ -153,9 +154,11 @@ def _check_zoom(zoom: int, depth: int) -> None:
 
 
 def _path_in(url: str, folder: str, extension: str) -> str | None:
-    """Returns what stands between the folder and the ending of an address, whatever its query."""
+    """Returns what stands between the folder and the ending of an address, whatever its query, and whichever
+    of its characters are percent-encoded."""
     # The query of a script names the tile. Whatever follows it only keeps caches away.
-    address, ending = url.partition("&" if "?" in folder else "?")[0], f".{extension}"
+    address = unquote(url.partition("&" if "?" in folder else "?")[0])
+    folder, ending = unquote(folder), f".{extension}"
     if not (address.startswith(folder) and address.endswith(ending)):
         return None
     return address[len(folder) : -len(ending)]

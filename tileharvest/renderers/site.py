@@ -49,8 +49,8 @@ answer at all."""
 def path_of(url: str, page: str) -> str | None:
     """Returns the path of the file at an address below the map's page, or None for any other address. Of a
     folder a web server sends the file `index.html`."""
-    plain = url.partition("#")[0].partition("?")[0]
-    path = unquote(plain.removeprefix(page)) if plain.startswith(page) else None
+    plain, page = unquote(url.partition("#")[0].partition("?")[0]), unquote(page)
+    path = plain.removeprefix(page) if plain.startswith(page) else None
     return f"{path}index.html" if path is not None and (path.endswith("/") or not path) else path
 
 

@@ -108,7 +108,9 @@ class Outages:
         """Returns whether an answer may say something of the host, and nothing of the tile."""
         if isinstance(answer, Exception):
             return isinstance(answer, self._patience.passing)
-        return answer.status in REFUSED or _is_failure(answer)
+        # A server that says when it can be asked again is left alone until then.
+        has_failed = answer.status >= 500 and answer.may_pass and answer.retry_after is None
+        return answer.status in REFUSED or has_failed
 
     def slow_down(self, host: str) -> None:
         """Asks a host more slowly that has refused more. Ends the crawl if that does not help."""
@@ -189,9 +191,10 @@ class Outages:
                 # Another worker makes the probe.
                 was_claimed = False
                 continue
-            failure = await self._failure(url, is_refusal=is_refusal)
-            if failure is None:
+            answer = await self._probe(url)
+            if not self.is_in_doubt(answer):
                 break
+            failure = answer_in_words(answer)
             if not is_down:
                 _logger.warning(
                     "%s does not answer as it should (%s): until it does, it gets only one request after"
@@ -215,14 +218,6 @@ class Outages:
             _logger.info("%s answers again: it is asked on", host)
         self._health(host).dispelled(was_down=is_down or not was_claimed)
 
-    async def _failure(self, url: str, *, is_refusal: bool) -> str | None:
-        """Probes a host. Returns in words why it is not up, or None if it is."""
-        answer = await self._probe(url)
-        is_down = isinstance(answer, Exception) or _is_failure(answer)
-        if is_down or (is_refusal and isinstance(answer, Answer) and answer.status in REFUSED):
-            return answer_in_words(answer)
-        return None
-
 
 def _still_refused(host: str) -> SiteError:
     return SiteError(
@@ -230,11 +225,6 @@ def _still_refused(host: str) -> SiteError:
         " kept; ask the owner which pace is allowed, write it as requests_per_second for the map in"
         " maps.toml, and run it again to continue"
     )
-
-
-def _is_failure(answer: Answer) -> bool:
-    """Returns whether the server has failed by itself, and does not say when that will have passed."""
-    return answer.status >= 500 and answer.may_pass and answer.retry_after is None
 
 
 def _now() -> float:

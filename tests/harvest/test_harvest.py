@@ -219,7 +219,7 @@ async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Pat
 
     harvest = unopened(tmp_path)
     await harvest.open(Site("overviewer", (replace(layer, pyramid=Pyramid.endless(2, (seed,))),)))
-    first = set(tiles_of(block for block, _ in harvest.first()))
+    first = set(tiles_of(block for block, _ in harvest.walks.first()))
     await harvest.close()
     assert first == {seed, apart}
 
@@ -290,12 +290,12 @@ async def test_an_empty_canvas_costs_1_kb_of_history_a_block_and_100_mb_of_memor
     blocks = (side // 8) ** 2
 
     async with opened(tmp_path, DAY, site=canvas(side)) as harvest:
-        await find_nothing(harvest, [block for block, _ in harvest.first()])
+        await find_nothing(harvest, [block for block, _ in harvest.walks.first()])
         assert await harvest.finish() == {Outcome.NOTHING: side**2}
     tracemalloc.start()
     try:
         async with opened(tmp_path, DAY + timedelta(days=7), site=canvas(side)) as harvest:
-            assert sum(1 for _ in harvest.first()) == blocks
+            assert sum(1 for _ in harvest.walks.first()) == blocks
             assert tracemalloc.get_traced_memory()[1] <= blocks * MOST_MEMORY + 10_000_000
     finally:
         tracemalloc.stop()
@@ -308,10 +308,10 @@ async def test_the_next_harvest_asks_what_changed_first_and_of_what_is_empty_a_s
     for number, results in enumerate([[added(once), added(often)], [changed]]):
         async with opened(tmp_path, DAY + timedelta(days=number), site=canvas(128)) as harvest:
             await keep(harvest, results)
-            await find_nothing(harvest, [block for block, _ in harvest.first()])
+            await find_nothing(harvest, [block for block, _ in harvest.walks.first()])
             await harvest.finish()
     async with opened(tmp_path, DAY + timedelta(days=2), site=canvas(128)) as harvest:
-        first = list(harvest.first())
+        first = list(harvest.walks.first())
     assert [(block.column, block.row, is_last) for block, is_last in first[:2]] == [
         (12, 12, False),
         (1, 1, True),
@@ -321,13 +321,13 @@ async def test_the_next_harvest_asks_what_changed_first_and_of_what_is_empty_a_s
 
 async def test_a_killed_harvest_offers_the_same_again_and_a_later_day_what_was_left(tmp_path: Path) -> None:
     async with opened(tmp_path, DAY, site=canvas(128)) as harvest:
-        blocks = [block for block, _ in harvest.first()]
+        blocks = [block for block, _ in harvest.walks.first()]
         await find_nothing(harvest, blocks[:100])
     offered = []
     for _ in range(2):
         # The queue drops those that it has seen.
         async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(128)) as harvest:
-            offered.append({block for block, _ in harvest.first()})
+            offered.append({block for block, _ in harvest.walks.first()})
             await find_nothing(harvest, blocks[100:103])
             assert not harvest.is_pruned
     assert offered[0] == offered[1] >= set(blocks[100:])
@@ -337,10 +337,10 @@ async def test_a_killed_harvest_offers_the_same_again_and_a_later_day_what_was_l
 @pytest.mark.parametrize("keys", [{"walk": "full"}, {"again": True}])
 async def test_who_wants_all_asked_gets_all(tmp_path: Path, keys: dict[str, object]) -> None:
     async with opened(tmp_path, DAY, site=canvas(64)) as harvest:
-        await find_nothing(harvest, [block for block, _ in harvest.first()])
+        await find_nothing(harvest, [block for block, _ in harvest.walks.first()])
         await harvest.finish()
     async with opened(tmp_path, DAY + timedelta(days=1), site=canvas(64), **keys) as harvest:
-        assert len(list(harvest.first())) == 64
+        assert len(list(harvest.walks.first())) == 64
 
 
 async def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_write(tmp_path: Path) -> None:
@@ -349,9 +349,8 @@ async def test_one_blank_image_for_all_that_is_empty_ends_the_walk_with_what_to_
     keys = {"url": "http://canvas.example.net/{x}/{y}.png", "canvas": Canvas(tiles=(40, 30))}
     said = rf'has the same image .* at more than 1,000 .* maps.toml blank = \["{blank.image.sha1}"\]'
     async with opened(tmp_path, DAY, site=canvas(40), **keys) as harvest:
-        everywhere = [
-            structs.replace(blank, tile=tile) for block, _ in harvest.first() for _, tile in block.tiles()
-        ]
+        places = tiles_of(block for block, _ in harvest.walks.first())
+        everywhere = [structs.replace(blank, tile=tile) for tile in places]
         with pytest.raises(BudgetError, match=said):
             await keep(harvest, everywhere)
 

@@ -74,7 +74,7 @@ def test_the_harvest_decides_as_it_was_told(history: History) -> None:
     description = harvested(history)
     told = on(history, description, LATER)
     layers: Any = {LAYER: LayerWalk(None, Walk(Pyramid(DEPTHS[LAYER])))}  # type: ignore[arg-type]  # not asked
-    walks = Walks.begin(began(history, LATER), description, layers)
+    walks = Walks.begin(began(history, LATER), description, layers, (), None, {})
     assert walks.decisions == told
 
 

@@ -180,7 +180,7 @@ async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(
         await keep(harvest, first())
         await harvest.finish()
     async with opened(tmp_path, LATER, site=site) as harvest:
-        assert not list(harvest.first())
+        assert not list(harvest.walks.first())
         walks = harvest.walks
         repairs = [set(tiles_of(walks.distrust(LAYER, "the reason", is_untold=True))) for _ in range(2)]
         # The index is not relied on any more.
@@ -247,7 +247,8 @@ def test_a_map_of_which_the_site_publishes_less_has_not_moved_and_all_that_is_kn
             await keep(first, added)
             await first.finish()
         async with opened(tmp_path, LATER, site=after) as second:
-            await ask(second, [(one.layer, tile) for one, _ in second.first() for _, tile in one.tiles()])
+            coming = [block for block, _ in second.walks.first()]
+            await ask(second, [(one.layer, tile) for one in coming for _, tile in one.tiles()])
             while unasked := await second.unasked():
                 await ask(second, [(one.layer, tile) for one in unasked for _, tile in one.tiles()])
             counts = await second.finish()

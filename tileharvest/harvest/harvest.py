@@ -37,7 +37,7 @@ from tileharvest.tiles.versions import Validator
 from tileharvest.walk.ends import SAMPLE, Missing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -253,23 +253,20 @@ class Harvest:
 
         self._record = record = history.write(write)
         self.day, self.continued, self.is_pushed = record.day, record.continued, record.is_pushed
-        walks = {name: part.walk for name, part in self.layers.items() if part.walk.goes_sideways}
-        endless = {name: [walk.pyramid.range_at(walk.top)] for name, walk in walks.items()}
+        endless = {name: part.walk.sideways for name, part in self.layers.items()}
 
-        def look(_: Connection) -> bool:
-            self._tops = record.unasked(endless, MOST_TOPS) if endless else []
-            """The known tiles from which walks go on sideways."""
+        def look(_: Connection) -> tuple[list[Block], bool]:
             self._known_before = record.known_before(self._areas)
             self.guards = guards_of(record, description, self.layers, anew=self._again)
-            return record.is_first()
+            return record.unasked(endless, MOST_TOPS), record.is_first()
 
         def decide(_: Connection) -> None:
             self.expected = 0 if record.is_pushed else record.expect(self._known_before)
             doubt, indexes = self.renderer.doubt, site.indexes
-            self.walks = Walks.begin(record, description, self.layers, doubt, indexes, anew=self._again)
+            self.walks = Walks.begin(record, description, self.layers, tops, doubt, indexes, anew=self._again)
 
         # Not in one transaction: this reads all tiles of the map, and others wait to write.
-        is_first = history.read(look)
+        tops, is_first = history.read(look)
         history.write(decide)
         self.is_pruned = self.walks.decisions.is_pruned
         fetches_first = description.first == "get" and not self.is_pushed
@@ -278,16 +275,6 @@ class Harvest:
 
         Until a harvest of the map is finished, most of these tiles exist. Later most of them are empty
         places."""
-
-    def first(self) -> Iterator[tuple[Block, bool]]:
-        """Yields the blocks at which the walks start, each with whether it goes into the minus lane.
-
-        For a layer without an edge, its known tiles of the coarsest zoom are among them, so that the walk
-        also covers land that lies apart."""
-        if self.is_pushed:
-            return
-        for name in self.layers:
-            yield from self.walks.first(name, (block for block in self._tops if block.layer == name))
 
     def understood(self, answer: Answer) -> Answer:
         """Returns an answer about a tile as a plain file server would have given it."""
@@ -437,7 +424,7 @@ class Harvest:
 
     async def audit(self) -> list[tuple[Block, Asked]]:
         """Returns the skipped tiles to ask before the end, and how they are asked."""
-        return [] if self.is_pushed else await asyncio.to_thread(self.walks.audit)
+        return await asyncio.to_thread(self.walks.audit)
 
     async def is_finished(self) -> bool:
         """Returns whether the harvest is finished, by whatever process."""
@@ -487,7 +474,7 @@ class Harvest:
             return
         urls = (
             self.layers[block.layer].layer.addresses.url_of(tile)
-            for block, _ in self.first()
+            for block, _ in self.walks.first()
             for _, tile in block.tiles()
         )
         example = next(urls, None)

@@ -3,8 +3,8 @@ audited."""
 
 from __future__ import annotations
 
-import itertools
 import logging
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
@@ -23,7 +23,7 @@ from tileharvest.walk.flat import FlatStart, flat_start
 from tileharvest.walk.walk import IN_FULL, Asked, Walk
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
     from datetime import date
 
     from tileharvest.history.database import History
@@ -71,12 +71,15 @@ class Walks:
         layers: Mapping[str, LayerWalk],
         decisions: Decisions,
         flat: Mapping[str, FlatStart],
+        tops: Sequence[Block],
     ) -> None:
         self._record = record
         self._description = description
         self._layers = layers
         self._flat = flat
         """What is asked of layers of one zoom of which something is known."""
+        self._tops = tops
+        """The known tiles from which walks go on sideways."""
         self.decisions = decisions
         """How each layer is walked, and why. When trust is withdrawn, nothing is skipped any more."""
         self._repaired: set[str] = set()
@@ -88,21 +91,19 @@ class Walks:
         record: HarvestRecord,
         description: MapDescription,
         layers: Mapping[str, LayerWalk],
-        doubt: str | None = None,
-        read: Mapping[str, ChangeIndex] | None = None,
+        tops: Sequence[Block],
+        doubt: str | None,
+        indexes: Mapping[str, ChangeIndex],
         *,
         anew: bool = False,
     ) -> Walks:
-        """Decides how each layer is walked, and notes that in the history. Blocks.
+        """Decides how each layer is walked, and notes that in the history. Call it in a transaction.
 
-        `doubt` is the renderer's reason against a pruned walk, if it has one. `read` has the site's change
-        indexes, by layer. `anew` says that everything is asked, whatever is known.
+        `tops` are the known tiles of endless layers at their coarsest zooms. `doubt` is the renderer's reason
+        against a pruned walk, if it has one. `indexes` are the site's change indexes, by layer. `anew` says
+        that everything is asked, whatever is known.
         """
-        history, day, depths = (
-            record.history,
-            record.day,
-            {name: part.walk.pyramid.depth for name, part in layers.items()},
-        )
+        depths = {name: part.walk.pyramid.depth for name, part in layers.items()}
         flat: dict[str, FlatStart] = {}
         way = PUSHED_WALK if record.is_pushed else GIT_WALK if description.git is not None else None
         if way is not None:
@@ -112,44 +113,41 @@ class Walks:
                 for name, (_, walk) in layers.items():
                     if walk.is_flat and (earlier := record.earlier(name, walk.kept())):
                         blocks = walk.start_blocks(name)
-                        flat[name] = flat_start(blocks, earlier, day, description.full_every)
-            records = history.read(lambda _: WalkRecords.read(history, description.name))
+                        flat[name] = flat_start(blocks, earlier, record.day, description.full_every)
+            records = WalkRecords.read(record.history, description.name)
             # If no block is left out, it is a full harvest.
             shared = [] if all(one.is_all for one in flat.values()) else flat
-            decided = next_walks(records, description, depths, day, doubt, shared)
+            decided = next_walks(records, description, depths, record.day, doubt, shared)
+            relied_on = {
+                name: one.change_index
+                for name, one in decided.layers.items()
+                if one.change_index is not None and name in indexes
+            }
+            decided = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
+        # A harvest through git remembers nothing for the walk, so the next one that asks the site asks for
+        # all.
+        kept = None if way == GIT_WALK else kept_in_words(description)
+        record.note_walk(way or decided.kind, decided.reason, kept)
+        return cls(record, description, layers, decided, flat, tops)
 
-        def note() -> Decisions:
-            decisions, indexes = decided, read or {}
-            if way is None:
-                relied_on = {
-                    name: one.change_index
-                    for name, one in decided.layers.items()
-                    if one.change_index is not None and name in indexes
-                }
-                decisions = decided.with_grounds(record.read_indexes(indexes, relied_on), relied_on)
-            # A harvest through git remembers nothing for the walk, so the next one that asks the site asks
-            # for all.
-            kept = None if way == GIT_WALK else kept_in_words(description)
-            record.note_walk(way or decisions.kind, decisions.reason, kept)
-            return decisions
+    def first(self) -> Iterator[tuple[Block, bool]]:
+        """Yields the blocks at which the walks start, each with whether it is asked after all others. These
+        are blocks of a layer of one zoom that never changed, or are empty.
 
-        decisions = history.write(lambda _: note())
-        return cls(record, description, layers, decisions, flat)
-
-    def first(self, layer: str, known: Iterable[Block]) -> Iterator[tuple[Block, bool]]:
-        """Yields the blocks of a layer at which its walk starts, each with whether it is asked after all
-        others. These are blocks of a layer of one zoom that never changed, or are empty. `known` are the
-        known tiles of an endless layer's coarsest zoom, some of which may be in two blocks."""
-        walk, flat = self._layers[layer].walk, self._flat.get(layer)
-        ground = self.decisions.layers[layer].ground
-        if flat is not None:
-            starts: Iterable[Block] = flat.lively
-        elif ground is not None:
-            starts = walk.start_on(layer, ground)
-        else:
-            starts = itertools.chain(walk.start_blocks(layer), known)
-        yield from ((block, False) for block in starts)
-        yield from ((block, True) for block in (() if flat is None else flat.others))
+        For a layer without an edge, its known tiles of the coarsest zoom are among them, so that the walk
+        also covers land that lies apart. Some of these may be in two blocks."""
+        if self._record.is_pushed:
+            return
+        for name, (_, walk) in self._layers.items():
+            flat, ground = self._flat.get(name), self.decisions.layers[name].ground
+            if flat is not None:
+                yield from ((block, False) for block in flat.lively)
+                yield from ((block, True) for block in flat.others)
+            elif ground is not None:
+                yield from ((block, False) for block in walk.start_on(name, ground))
+            else:
+                known = (block for block in self._tops if block.layer == name)
+                yield from ((block, False) for block in chain(walk.start_blocks(name), known))
 
     def within_ground(self, block: Block, asked: Asked) -> Block | None:
         """Returns those of the tiles below or beside other ones that are asked for, or None if there are
@@ -254,8 +252,7 @@ class Walks:
         if ground is None:
             return tops
         left = (*walk.start_blocks(layer), *walk.start_on(layer, ground)) if is_first else ()
-        areas = {layer: [walk.pyramid.range_at(walk.top)]} if walk.goes_sideways else {}
-        return joined((*left, *tops, *record.unasked(areas, MOST_TOPS)))
+        return joined((*left, *tops, *record.unasked({layer: walk.sideways}, MOST_TOPS)))
 
 
 def walk_over(description: MapDescription, layer: Layer) -> Walk:

@@ -172,7 +172,7 @@ class TileSpider(Spider):
         finally:
             self.crawl.beginning = None
         if self.crawl.harvest is not None and self.harvest.is_open and self._tree is None:
-            for number, (block, is_last) in enumerate(self.harvest.first(), start=1):
+            for number, (block, is_last) in enumerate(self.harvest.walks.first(), start=1):
                 new = self._unrequested(block, ON_WALK)
                 if new is not None:
                     yield self.ask(new, priority=LAST if is_last else 0)

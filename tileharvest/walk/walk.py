@@ -144,6 +144,11 @@ class Walk:
         return self.pyramid.depth == 1 and self.pyramid.has_area
 
     @property
+    def sideways(self) -> tuple[TileRange, ...]:
+        """The tiles along which the walk goes sideways: all of its top, or none."""
+        return self._ranges[self.top] if self.goes_sideways else ()
+
+    @property
     def start_size(self) -> int:
         """The number of tiles with which a walk over an area or over zones begins."""
         return sum(map(len, self._ranges[self.top]))

@@ -155,7 +155,10 @@ def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
     other.commit(moment_of(DAY), {"README.md": b"elsewhere"})
     other.written()
     cases = {
-        "closed": ({"url": "http://127.0.0.1:9/map.git"}, "http://127.0.0.1:9/map.git cannot be fetched"),
+        "closed": (
+            {"url": "http://me:s3cret@127.0.0.1:9/map.git"},
+            " http://127.0.0.1:9/map.git cannot be fe",
+        ),
         "top": ({"url": host.url}, "name its folder, maybe docs, lfs"),
         "pointers": ({"url": host.url, "path": "lfs"}, "is a Git-LFS pointer"),
         "other": ({"url": host.url, "branch": "other"}, "name a branch that has images there, maybe main"),
@@ -164,6 +167,7 @@ def test_what_cannot_be_harvested_through_git_is_told_in_one_line(
         project.add_map(name, URL, git=entry)
         done = project.crawl(name, DAY, check=False)
         assert (done.returncode, words in done.stderr) == (5, True), (name, done.stderr)
+        assert "s3cret" not in done.stderr
     assert not project.versions()
     project.add_map("endless", URL, git={"url": host.url, "path": "docs"}, max_tiles=6)
     assert "has more than 6 tiles, so it may have no end" in project.crawl("endless", DAY, check=False).stderr

@@ -130,9 +130,9 @@ def _of_git(
                 f"{address} is neither a folder nor an address such as https://github.com/owner/map; nothing"
                 " was changed"
             ) from None
-        say(f"fetching {address}: the first time this may take a while; {SILENCE} s of silence end it")
         cache = data_folder(settings) / "git" / "import" / description.name
         repository, folder = Repository(cache, entry.url), ""
+        say(f"fetching {repository.name}: this may take a while at first; {SILENCE} s of silence end it")
         tip = repository.fetch(opts.branch)
     path = folder if opts.path is None else opts.path
 

@@ -15,16 +15,14 @@ from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tileharvest.errors import SiteError
     from tileharvest.harvest.harvest import Harvest
-    from tileharvest.history.site_files import SiteFile
     from tileharvest.importers.snapshot import Place
     from tileharvest.maps.description import GitEntry
     from tileharvest.politeness.probe import Probe
-    from tileharvest.renderers.site import Site
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.versions import Version
 
@@ -59,8 +57,8 @@ class PublishedTree:
 
     async def read(
         self, probe: Probe, entry: GitEntry, folder: Path, agent: str, check: Callable[[], None]
-    ) -> Site:
-        """Fetches the newest commit without its tiles, and returns the site that `probe` reads from it.
+    ) -> SnapshotSite:
+        """Fetches the newest commit without its tiles, and returns it as the site that `probe` reads from it.
 
         `folder` keeps the fetched files; it may be deleted at any time. `agent` is the user agent of its
         requests. `check` is called again and again during a fetch, and an error that it raises ends the
@@ -75,12 +73,7 @@ class PublishedTree:
                 raise self._no_map(error) from None
 
         self._found = await asyncio.to_thread(lambda: asyncio.run(read()))
-        return self._found.site
-
-    @property
-    def files(self) -> Mapping[str, SiteFile]:
-        """The files that describe the map, by address. They are known after `read`."""
-        return self._found.files
+        return self._found
 
     async def keep(self) -> None:
         """Keeps a result for every tile that the commit lists, and for every known tile.

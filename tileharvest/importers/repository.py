@@ -50,6 +50,8 @@ read."""
 _OF_HOOKS: Final = {"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY"}
 """Variables by which a hook of git names its own repository. Git would work there, whatever its folder is."""
 
+_CREDENTIALS: Final = re.compile(r"(?<=:)//[^/@]*@")
+"""Matches the user and the password of an address."""
 _UNREAD: Final = "fatal: Could not read from remote repository."
 _SHOWN: Final = 5
 """The most folders or branches that a message names."""
@@ -80,7 +82,9 @@ class Repository:
         Raises TileHarvestError if the git program is missing.
         """
         self.folder = folder
-        self.name = origin or str(folder)
+        self._address = origin
+        self.name = _CREDENTIALS.sub("//", origin or str(folder))
+        """The name in messages and in the history, where no password belongs."""
         self._program = program()
         inherited = {name: text for name, text in os.environ.items() if name not in _OF_HOOKS}
         self._environment = inherited | _ENVIRONMENT
@@ -130,7 +134,7 @@ class Repository:
         """
         wanted = f"refs/heads/{branch}" if branch else "HEAD"
         try:
-            self._fetch(*(() if is_whole else _WITHOUT_BYTES), self.name, f"+{wanted}:{_FETCHED}")
+            self._fetch(() if is_whole else _WITHOUT_BYTES, f"+{wanted}:{_FETCHED}")
         except SiteError as error:
             raise SiteError(
                 f"{self.name} cannot be fetched ({error}); what was kept before is kept: is the address"
@@ -147,7 +151,7 @@ class Repository:
         if self._here is None or not (lacking := set(ids) - self._here):
             return
         try:
-            self._fetch("--filter=blob:none", "--stdin", self.name, given="\n".join(lacking))
+            self._fetch(("--filter=blob:none", "--stdin"), given="\n".join(lacking))
         except SiteError as error:
             raise SiteError(
                 f"the changed files of {self.name} cannot be fetched ({error}); what was found is kept: run"
@@ -174,11 +178,11 @@ class Repository:
         reached, none is returned."""
         with TemporaryDirectory(prefix="tileharvest-") as place, suppress(SiteError):
             whole = self
-            if self.name != str(self.folder):
+            if self._address is not None:
                 # A copy asks under the same name, and within the same limits.
                 whole = copy(self)
                 whole.folder = Path(place)
-                whole._fetch(*_WITHOUT_BYTES, self.name, "+refs/heads/*:refs/heads/*")
+                whole._fetch(_WITHOUT_BYTES, "+refs/heads/*:refs/heads/*")
             form = "--format=%(objectname) %(refname:short)"
             lines = whole._said("for-each-ref", form, "refs/heads", "refs/remotes").splitlines()
             return [
@@ -192,10 +196,10 @@ class Repository:
     def origin(self) -> str:
         """The address from which the repository is fetched or was cloned, or else its folder. Each
         repository has another one."""
-        if self.name != str(self.folder):
+        if self._address is not None:
             return self.name
         try:
-            return self._said("config", "--get", "remote.origin.url").strip()
+            return _CREDENTIALS.sub("//", self._said("config", "--get", "remote.origin.url").strip())
         except SiteError:
             return str(self.folder.resolve())
 
@@ -248,8 +252,8 @@ class Repository:
             yield output[at : at + int(parts[2])]
             at += int(parts[2]) + 1
 
-    def _fetch(self, *arguments: str, given: str = "") -> None:
-        """Runs `git fetch` with these arguments and `given` as its input.
+    def _fetch(self, options: Sequence[str], *refs: str, given: str = "") -> None:
+        """Runs `git fetch` for these refs, with these options and `given` as its input.
 
         Git writes its progress into a pipe, every second while bytes come. When nobody reads the pipe any
         more, because this process has ended in whatever way, the next line of progress ends git and the
@@ -259,7 +263,7 @@ class Repository:
         asked = ("-c", "fetch.negotiationAlgorithm=noop") if given else ()
         # Git reports no progress for fewer than 100 objects, unless it keeps them as a pack.
         asked = (*asked, "-c", "fetch.unpackLimit=1")
-        words = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *arguments)
+        how = (*asked, "fetch", "--progress", "--no-tags", "--no-write-fetch-head", *options)
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("w") as lock, TemporaryFile() as ids:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -276,7 +280,7 @@ class Repository:
             traced = {"GIT_TRACE_CURL": str(trace), "GIT_TRACE_CURL_NO_DATA": "1"}
             there = packed_bytes(self.folder)
             process = subprocess.Popen(  # noqa: S603
-                [self._program, "-C", str(self.folder), *words],
+                [self._program, "-C", str(self.folder), *how, str(self._address), *refs],
                 stdin=ids,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

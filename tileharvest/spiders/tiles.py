@@ -364,9 +364,9 @@ class TileSpider(Spider):
         is_limited = bool(rules.budget.received_bytes or rules.daily_budget.received_bytes)
         self._tree = PublishedTree(harvest, is_limited=is_limited)
         with noted(self.crawl.waits, f"the map's git repository {_UNTIL}"):
-            site = await self._tree.read(self.probe, repository, folder, agent, check)
-        self._site_files = dict(self._tree.files)
-        return site
+            found = await self._tree.read(self.probe, repository, folder, agent, check)
+        self._site_files = dict(found.files)
+        return found.site
 
     def _tell(self, site: Site) -> None:
         harvest = self.harvest

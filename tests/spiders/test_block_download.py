@@ -34,6 +34,7 @@ from tileharvest.walk.walk import Walk
 LAYER: Final = "day"
 MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: %b\r\nContent-Length: 0\r\n\r\n"
 REFUSED: Final = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+NOT_FOUND: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 UNAVAILABLE: Final = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
 PLAIN: Final = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Length: 4\r\n\r\n'
 
@@ -53,6 +54,8 @@ class Stage:
         """By path: answers other than the usual one."""
         self.refused_head = b""
         """The answer to every HEAD, if the site refuses HEAD."""
+        self.late: dict[str, asyncio.Event] = {}
+        """By path: what the answer to HEAD waits for."""
         self.handler: TileDownloadHandler
         self.throttle: MapThrottle
         self.crawl: Any
@@ -72,6 +75,8 @@ class Stage:
                 answer = self.answers.get(path, PLAIN + (b"body" if method == "GET" else b""))
                 if method == "HEAD" and self.refused_head:
                     answer = self.refused_head
+                    if path in self.late:
+                        await self.late[path].wait()
                 if not answer:
                     return
                 writer.write(answer)
@@ -267,35 +272,41 @@ async def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:
 
 
 @pytest.mark.parametrize("status", [b"403 Forbidden", b"404 Not Found", b"405 Method Not Allowed"])
-async def test_a_tile_for_which_head_is_refused_is_left_and_it_and_all_others_are_asked_by_get(
-    status: bytes,
-) -> None:
+async def test_a_tile_for_which_head_is_refused_and_all_others_are_asked_by_get(status: bytes) -> None:
     async with stage(concurrency=1) as site:
         site.refused_head = b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n"
         several = await asyncio.gather(*(site.ask_known(0b1111 << shift) for shift in (0, 4)))
-        assert [(one.asked, one.gets) for one in several] == [(0b1110, 0b1110), (0b1111 << 4, 0b1111 << 4)]
-        assert (await site.ask_known(0b1)).gets == 0b1
+        assert [(one.asked, one.gets) for one in several] == [(0b1111, 0b1111), (0b1111 << 4, 0b1111 << 4)]
         assert [head.split(" ")[0] for head in site.heads] == ["HEAD"] + ["GET"] * 8
         (known,) = (head for head in site.heads if 'If-None-Match: "1"' in head)
         assert known.split(" ")[1] == site.path(next(Block(LAYER, 0, 0, -1, 0b1).tiles())[1])
 
 
+async def test_an_answer_to_head_that_comes_when_the_host_is_known_to_refuse_head_does_not_count() -> None:
+    async with stage(concurrency=2) as site:
+        site.refused_head = NOT_FOUND
+        (_, tile) = next(Block(LAYER, 0, 0, -1, 0b10).tiles())
+        site.late[site.path(tile)] = asyncio.Event()
+        waiting = asyncio.ensure_future(site.ask_known(0b10))
+        await site.until(lambda: len(site.heads) == 1)
+        assert (await site.ask_known(0b1)).gets == 0b1
+        site.late[site.path(tile)].set()
+        assert (await waiting).gets == 0b10
+
+
 async def test_a_host_that_has_answered_404_for_what_is_not_there_may_still_refuse_head() -> None:
     async with stage() as site:
-        site.refused_head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
+        site.refused_head = NOT_FOUND
         assert (await site.ask(0b1)).gets == 0
-        assert (await site.ask_known(0b10)).asked == 0
         assert (await site.ask_known(0b10)).gets == 0b10
         assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "HEAD", "GET"]
 
 
 async def test_a_tile_that_is_gone_is_checked_by_a_get_and_the_host_is_asked_on_by_head() -> None:
     async with stage() as site:
-        tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())
-        site.answers[site.path(tiles[0])] = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
-        assert (await site.ask_known(0b1)).asked == 0
-        assert (await site.ask_known(0b1)).gets == 0b1
-        assert (await site.ask_known(0b111)).gets == 0
+        (_, tile) = next(Block(LAYER, 0, 0, -1, 0b1).tiles())
+        site.answers[site.path(tile)] = NOT_FOUND
+        assert [(await site.ask_known(mask)).gets for mask in (0b1, 0b111)] == [0b1, 0]
         assert [head.split(" ")[0] for head in site.heads] == ["HEAD", "GET", "HEAD", "HEAD", "HEAD"]
 
 

@@ -190,6 +190,6 @@ def test_a_refusal_of_head_is_checked_until_the_host_has_shown_what_its_answers_
             heads.learn(404, "/empty")
             assert heads.is_avoided
             heads.learn(then, "/tile")
-    assert heads.is_settled
+    assert heads.is_answered is not is_refused
     assert heads.doubts(404, "/tile", is_expected=True) is is_doubted
     assert heads.is_avoided is is_refused

@@ -166,8 +166,7 @@ class TileDownloadHandler:
                 if not robots.allows(url):
                     block.answers[bit] = IgnoreRequest(FORBIDDEN)
                     block.waiting.remove(bit)
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.ensure_future(self._start_tiles())
+        self._go_on()
         block.end_if_complete()
         try:
             await block.done
@@ -180,6 +179,11 @@ class TileDownloadHandler:
         if block.requests:
             request.meta["download_latency"] = block.seconds / block.requests
         return block.response()
+
+    def _go_on(self) -> None:
+        """Lets the tiles start that wait, unless a task is at it."""
+        if self._starting is None or self._starting.done():
+            self._starting = asyncio.ensure_future(self._start_tiles())
 
     async def _start_tiles(self) -> None:
         """Starts tiles as the throttle lets them. While it holds, blocks are cut short."""
@@ -248,7 +252,7 @@ class TileDownloadHandler:
                 self._throttle.count_bytes(len(reply.body))
             # Most answers say whether the tile is there, and nothing new of its host.
             is_plain = answer.status in _PLAIN and block.host in self._outages.well and not heads.suspect
-            if is_plain and (heads.is_settled or block.gets >> bit & 1):
+            if is_plain and (heads.is_answered or block.gets >> bit & 1):
                 block.answers[bit] = answer
             elif answer.location is not None and self._is_redirect(answer):
                 block.following += 1
@@ -297,7 +301,10 @@ class TileDownloadHandler:
         if block.gets >> bit & 1:
             block.heads.learn(status, url)
         elif block.heads.doubts(status, url, is_expected=bool(block.request.expected >> bit & 1)):
-            # The tile is left, and asked by GET next.
+            # It starts again, by GET.
+            block.gets |= 1 << bit
+            block.waiting.appendleft(bit)
+            self._go_on()
             return
         counts = self._outages.judged(host, block.url, answer, block.attempt)
         if counts is None:
@@ -451,7 +458,7 @@ class _BlockDownload:
         self.url = next(iter(self.urls.values()))
         """The address of one of its tiles."""
         self.waiting = deque(self.urls)
-        """The bits of the tiles that have not started."""
+        """The bits of the tiles that have not started, or start again."""
         self.timer: asyncio.TimerHandle | None = None
         """Cuts the block short. None before its first tile has started."""
         self.under_way = self.following = 0
@@ -465,7 +472,8 @@ class _BlockDownload:
         self.gets = WHOLE if request.method == "GET" else request.gets
 
     def cut(self) -> None:
-        """Lets no further tile start. The block ends when those on the way are answered."""
+        """Lets no further tile start, unless HEAD is refused for one that has. The block ends when those on
+        the way are answered."""
         self.waiting.clear()
         self.end_if_complete()
 

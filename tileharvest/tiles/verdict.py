@@ -88,8 +88,8 @@ class HeadSupport:
         """Whether the host refuses HEAD for certain."""
         self.suspect = ""
         """The address of the tile for which it may have refused HEAD. Empty if it is not suspect."""
-        self.is_settled = False
-        """Whether it is known if the host answers HEAD, so that no answer shows anything new."""
+        self.is_answered = False
+        """Whether the host answers HEAD for certain, so that no answer shows anything new."""
 
     @property
     def is_avoided(self) -> bool:
@@ -106,7 +106,7 @@ class HeadSupport:
             return False
         if status in HEAD_REFUSED:
             self._settle(is_refused=True)
-        elif is_expected and not self.is_settled and status in _DENIED:
+        elif is_expected and status in _DENIED and not (self.is_answered or self.is_refused):
             self.suspect = self.suspect or url
         return self.is_avoided
 
@@ -118,7 +118,7 @@ class HeadSupport:
                 self._settle(is_refused=status not in GONE_STATUSES)
 
     def _settle(self, *, is_refused: bool) -> None:
-        self.is_refused, self.is_settled, self.suspect = is_refused, True, ""
+        self.is_refused, self.is_answered, self.suspect = is_refused, not is_refused, ""
 
 
 def unless_blank(answer: Answer, blank: Collection[str]) -> Answer:

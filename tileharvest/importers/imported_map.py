@@ -117,9 +117,6 @@ class ImportedMap:
             self._latest = {place: known[place] for place in its}
         self._stored_bytes = 0
         results = self._results(site, changed, day)
-        layers = [part.layer for part in site.layers.values()]
-        tiles = _imported(results) if last is not None else self._all(site, results)
-        unchanged = Counter(place[0] for place in self._latest if place not in results)
         record = record_day(
             self._history,
             ImportedDay(
@@ -129,9 +126,12 @@ class ImportedMap:
                 day=day,
                 imported=self._now,
                 renderer=site.site.renderer,
-                layers=layers,
-                tiles=tiles,
-                unchanged={} if last is None else unchanged,
+                layers=[part.layer for part in site.layers.values()],
+                tiles=[
+                    ImportedTile(*place, one.image, one.validator or Validator(), missing=one.reason)
+                    for place, one in results.items()
+                ],
+                unchanged=Counter(place[0] for place in self._latest if place not in results),
                 kept=kept_in_words(self._description),
                 stored_bytes=self._stored_bytes,
                 files=site.files,
@@ -171,19 +171,6 @@ class ImportedMap:
     def _known(self, site: SnapshotSite) -> Iterator[Place]:
         """Yields the existing tiles of the snapshot's layers, by their latest versions."""
         return (place for place in self._latest if place[0] in site.layers)
-
-    def _all(self, site: SnapshotSite, results: Mapping[Place, Verdict]) -> list[ImportedTile]:
-        """Returns all tiles of the day, those that are gone among them."""
-        absent = {place: one for place, one in results.items() if one.image is None}
-        there = ((place, self._latest[place]) for place in self._known(site) if place not in absent)
-        return _imported(absent) + [ImportedTile(*place, one.image, one.validator) for place, one in there]
-
-
-def _imported(results: Mapping[Place, Verdict]) -> list[ImportedTile]:
-    return [
-        ImportedTile(*place, one.image, one.validator or Validator(), missing=one.reason)
-        for place, one in results.items()
-    ]
 
 
 async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:

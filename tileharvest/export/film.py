@@ -216,6 +216,8 @@ def film_of(
     fit, or if no font has the signs of the title.
     """
     film_ending_of(path)
+    # A line break has no place on a plate of one line.
+    title = " ".join(title.split())
     lens = _lens(excerpt, size, zoom)
     days = _days(excerpt, every, lens)
     ticks = (*[max(1, round(pace * TICKS))] * (len(days) - 1), _END)

@@ -62,7 +62,7 @@ class LayerWalk(NamedTuple):
 
 
 class Walks:
-    """The walks of one harvest. Methods that block raise HistoryError."""
+    """The walks of one harvest. Methods that take queries raise HistoryError."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Walks:
         return block.only(ground.mask_of(block))
 
     def audit(self) -> list[tuple[Block, Asked]]:
-        """Returns the blocks that must be asked before the harvest may end, as `Harvest.audit` does. Blocks.
+        """Returns the blocks that must be asked before the harvest may end, and how. Takes queries.
 
         There are none if skipping was right, or if all that was skipped wrongly has been asked. Call it when
         all results are recorded. A layer's audit is judged when all of its audited tiles have an answer.
@@ -237,7 +237,7 @@ class Walks:
 
     def distrust(self, layer: str, reason: str, is_untold: bool = False) -> list[Block]:
         """Withdraws the trust on which the walk over the layer rests, so that nothing is skipped any more.
-        Returns the blocks from which to walk down again. There are none once that is done. Blocks.
+        Returns the blocks from which to walk down again, or none once that is done. Takes queries.
 
         `is_untold` says that the layer's change index had missed a change. If the walk has kept to an
         index's ground, each process walks down once more from where walks start.

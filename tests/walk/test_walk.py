@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tileharvest.tiles.block import WHOLE, Block
 from tileharvest.tiles.grid import Tile, TileRange, Zone, first_level, tile_at
 from tileharvest.tiles.pyramid import ListedTiles, Pyramid
-from tileharvest.walk.flat import EarlierBlock, flat_start, has_turn
+from tileharvest.walk.flat import EarlierBlock, FlatStart, flat_start, has_turn
 from tileharvest.walk.walk import Walk
 
 ZONE = Zone(center=(0, -8), width=56, height=29, zoom=-3)
@@ -165,8 +165,8 @@ def known(day: date = DAY, *, present: int = 0, days: int = 0, asked: int = WHOL
 EMPTY = {(one.column, one.row): known() for one in BLOCKS}
 
 
-def places(blocks: list[Block]) -> list[tuple[int, int]]:
-    return [(one.column, one.row) for one in blocks]
+def places(start: FlatStart, *, are_last: bool = True) -> list[tuple[int, int]]:
+    return [(one.column, one.row) for one, is_last in start.blocks if is_last is are_last]
 
 
 def test_empty_blocks_are_asked_again_by_a_share_each_day_and_all_of_them_within_a_week() -> None:
@@ -174,9 +174,9 @@ def test_empty_blocks_are_asked_again_by_a_share_each_day_and_all_of_them_within
     for number in range(1, 3 * EVERY + 1):
         day = DAY + timedelta(days=number)
         start = flat_start(BLOCKS, earlier, day, EVERY)
-        assert (start.lively, start.is_all) == ([], False)
-        assert len(start.others) == pytest.approx(SIDE**2 / EVERY, rel=0.1)
-        earlier |= dict.fromkeys(places(start.others), known(day))
+        assert (places(start, are_last=False), start.is_all) == ([], False)
+        assert len(start.blocks) == pytest.approx(SIDE**2 / EVERY, rel=0.1)
+        earlier |= dict.fromkeys(places(start), known(day))
         if number >= EVERY:
             assert min(one.day for one in earlier.values() if one.day) > day - timedelta(days=EVERY)
 
@@ -187,7 +187,7 @@ def test_turns_that_fell_on_days_without_a_harvest_are_made_up_for(missed: int) 
     days = [DAY + timedelta(days=day) for day in range(1, min(missed, EVERY) + 1)]
     expected = {place for place in EMPTY for day in days if has_turn(place, day - timedelta(1), day, EVERY)}
     start = flat_start(BLOCKS, EMPTY, today, EVERY)
-    assert set(places(start.others)) == expected
+    assert set(places(start)) == expected
     assert start.is_all == (missed >= EVERY)
 
 
@@ -200,8 +200,8 @@ def test_what_changed_often_comes_first_and_what_is_empty_last_near_a_tile_befor
     }
     day = DAY + timedelta(days=EVERY)
     start = flat_start(BLOCKS, earlier, day, EVERY)
-    assert places(start.lively) == [(4, 4), (3, 3)]
-    order = places(start.others)
+    assert places(start, are_last=False) == [(4, 4), (3, 3)]
+    order = places(start)
     assert order[:2] == [(9, 9), (15, 15)]
     near = {(x + i, y + j) for x, y in ((3, 3), (4, 4), (9, 9)) for i in (-1, 0, 1) for j in (-1, 0, 1)}
     near -= {(3, 3), (4, 4), (9, 9)}
@@ -222,4 +222,4 @@ def test_what_changed_often_comes_first_and_what_is_empty_last_near_a_tile_befor
 def test_a_block_that_is_not_known_to_be_empty_is_always_asked(before: EarlierBlock | None) -> None:
     (block,) = BLOCKS[:1]
     start = flat_start([block], {} if before is None else {(0, 0): before}, DAY, EVERY)
-    assert (start.lively + start.others, start.is_all) == ([block], True)
+    assert ([one for one, _ in start.blocks], start.is_all) == ([block], True)

@@ -141,8 +141,7 @@ class Walks:
         for name, (_, walk) in self._layers.items():
             flat, ground = self._flat.get(name), self.decisions.layers[name].ground
             if flat is not None:
-                yield from ((block, False) for block in flat.lively)
-                yield from ((block, True) for block in flat.others)
+                yield from flat.blocks
             elif ground is not None:
                 yield from ((block, False) for block in walk.start_on(name, ground))
             else:

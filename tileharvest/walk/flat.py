@@ -33,12 +33,12 @@ class EarlierBlock(NamedTuple):
 
 
 class FlatStart(NamedTuple):
-    """The blocks that a flat walk asks for, in two groups. Blocks of the first are asked first."""
+    """The blocks that a flat walk asks for, in their order."""
 
-    lively: list[Block]
-    """What has changed before, the most often changed first."""
-    others: list[Block]
-    """What never changed, then what was never asked, then empty blocks, and first those beside a tile."""
+    blocks: list[tuple[Block, bool]]
+    """Each with whether it comes after all others: what has changed before does not, the most often changed
+    first. Then comes what never changed, what was never asked, and empty blocks, first those beside a
+    tile."""
     is_all: bool
     """Whether no block is left out."""
 
@@ -66,8 +66,7 @@ def flat_start(
         else:
             is_all = False
     ranked.sort(key=itemgetter(0))
-    lively = [block for rank, block in ranked if rank < 0]
-    return FlatStart(lively, [block for _, block in ranked[len(lively) :]], is_all)
+    return FlatStart([(block, rank >= 0) for rank, block in ranked], is_all)
 
 
 def has_turn(place: tuple[int, int], last: date, today: date, every: int) -> bool:

@@ -266,10 +266,11 @@ def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> 
     for image, place in ((now, (1, 2)), (now, (3, 2)), (new, (5, 6))):
         image.putpixel(place, GREEN)
     world.harvest(FIRST, {Tile.at(0, -1, 0): as_png(before)})
-    world.harvest(SECOND, {Tile.at(0, -1, 0): as_png(now), Tile.at(0, 0, 0): as_png(new)})
+    world.harvest(SECOND, {Tile.at(0, -1, 0): as_png(now), Tile.at(0, 0, 0): as_png(new)}, finished=False)
     with History.open_read_only(f"sqlite:///{world.history_file}") as history:
         found = changed_pixels(between(history, FIRST, SECOND), world.store)
         assert found == (3, (1 - SIZE, 2, 6, 7))
+        assert f"{SECOND}, of which the harvest is not" in between(history, FIRST, SECOND).in_words()
         assert changed_pixels(between(history, SECOND, SECOND), world.store) == (0, None)
 
 

@@ -199,8 +199,6 @@ def test_file_names_are_the_grids_or_paths_of_overviewer() -> None:
 
 
 ROTATIONS: Final = "UPDATE crawl_records SET map_rotation = iif(rowid % 2, 'tr', 'tl')"
-
-
 DAMAGED: Final = r"the records in .* cannot be read .*mend or restore"
 
 

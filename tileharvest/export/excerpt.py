@@ -156,6 +156,8 @@ class Excerpt:
     def in_words(self) -> str:
         """Returns a text such as `world, layer day, 2021-02-13`."""
         when = f"{self.last}" if self.first == self.last else f"{self.first} to {self.last}"
+        if self.last in self.map.unfinished:
+            when += ", of which the harvest is not finished"
         return f"{self.map.name}, layer {self.layer.name}, {when}"
 
 

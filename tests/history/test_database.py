@@ -10,6 +10,7 @@ from contextlib import closing
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import psycopg
 import pytest
@@ -322,12 +323,15 @@ def test_a_harvest_goes_on_after_the_server_was_restarted(restarted: PostgresqlS
         assert summary.cost == Cost(2, 20, 200)
 
 
-def test_a_server_that_stays_away_is_one_clear_line(restarted: PostgresqlServer) -> None:
+def test_a_server_that_stays_away_is_one_clear_line_once(restarted: PostgresqlServer, caplog: Any) -> None:
     with restarted.database() as name, History.open(restarted.url(name), patience=2.0) as history:
         harvest = began(history)
         restarted.stop()
         with pytest.raises(HistoryError, match=r"cannot be reached, .*; nothing recorded was lost"):
             record(harvest, [found("add")])
+        with pytest.raises(HistoryError, match="cannot be reached"):
+            harvest.counts()
+        assert [line[:16] for line in caplog.messages] == ["trying again for"]
         restarted.start()
         record(harvest, [found("add")])
         assert harvest.counts() == {Outcome.ADDED: 1}

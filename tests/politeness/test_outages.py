@@ -97,12 +97,6 @@ async def test_pauses_double_until_a_probe_finds_that_the_patience_has_ended(
     assert said in str(crawl.ending)
 
 
-async def test_no_patience_is_one_probe() -> None:
-    crawl = Crawl(OutageLimits(failures=1, pause=1.0, longest_pause=1.0, patience=0.0))
-    crawl.doubt()
-    assert await crawl.probed() == [1]
-
-
 async def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
     crawl = Crawl()
     crawl.doubt()

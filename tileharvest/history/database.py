@@ -80,10 +80,12 @@ class History:
         self._persevering = Retrying(
             retry=retry_if_exception(self._is_to_be_repeated),
             wait=_PAUSES,
-            stop=stop_before_delay(patience),
+            stop=self._is_in_vain,
             before_sleep=self._say_first,
-            reraise=True,
+            retry_error_callback=self._give_up,
         )
+        self._is_given_up = False
+        """Whether a call has waited in vain for a server that has not answered since."""
         self._joined = threading.local()
         """By thread: the connection of the transaction that is open, and whether it may write."""
         self.place = place_of(engine.url)
@@ -102,8 +104,8 @@ class History:
         nothing is changed, if a program of another revision wrote the history, if the database belongs to
         another program, or if it cannot be read. Mostly nothing is to be done, and this reads one row.
 
-        `read` and `write` wait for up to `patience` seconds for a server that went away. Opening waits for
-        none, because the address may be wrong.
+        `read` and `write` wait for up to `patience` seconds for a server that went away, unless another call
+        has done so in vain. Opening waits for none, because the address may be wrong.
         """
         return cls(connect(parse_address(url), lock_timeout), patience=patience)._prepared()
 
@@ -194,7 +196,9 @@ class History:
 
     def _in_transaction(self, work: Callable[[Connection], _Result], *, writes: bool) -> _Result:
         with self._transaction(writes=writes) as connection:
-            return work(connection)
+            result = work(connection)
+        self._is_given_up = False
+        return result
 
     def _is_to_be_repeated(self, error: BaseException) -> bool:
         # If it happened within another transaction, all of that one is repeated.
@@ -203,6 +207,16 @@ class History:
     def _say_first(self, failed: RetryCallState) -> None:
         if failed.attempt_number == 1 and failed.outcome is not None:
             _log.warning("trying again for %.0f s: %s", self._patience, failed.outcome.exception())
+
+    def _is_in_vain(self, failed: RetryCallState) -> bool:
+        return self._is_given_up or stop_before_delay(self._patience)(failed)
+
+    def _give_up(self, failed: RetryCallState) -> None:
+        """Raises the error of the last attempt. Calls that come later, such as those that stood behind this
+        one, do not wait anew."""
+        self._is_given_up = True
+        assert failed.outcome is not None
+        failed.outcome.result()
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:

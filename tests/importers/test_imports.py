@@ -153,7 +153,8 @@ def test_of_several_commits_of_a_day_the_last_one_counts_by_the_maps_own_midnigh
         made.commit(moment_of(FIRST, hour), {path: dot(number) for path in (*ABOVE, DEEPEST)})
     assert imports.git(made.written()).days == [date(2024, 5, 1), date(2024, 5, 2)]
     assert list(imports.versions(TILE).values()) == [sha1(dot(number)).hexdigest() for number in (2, 3)]
-    # What is committed on a day that was imported takes the place of what the day had.
+    # What is committed on a day that was imported takes the place of what the day had, whatever a clock said.
+    made.commit(moment_of("2044-05-01"), {DEEPEST: dot(5)})
     made.commit(moment_of("2024-05-02", 12), {DEEPEST: dot(4)})
     assert imports.git(made.written()).days == [date(2024, 5, 2)]
     assert list(imports.versions(TILE).values()) == [sha1(dot(number)).hexdigest() for number in (2, 4)]

@@ -43,6 +43,7 @@ _AT_ONCE: Final = 256
 SOURCE: Final = "folder"
 """The name of this source in the history. All folders share it, so that for a day the last imported folder
 counts."""
+_DAY: Final = 24 * 60 * 60
 _SILENT: Final = frozenset({Outcome.NOTHING, Outcome.IGNORED, Outcome.NOT_MODIFIED})
 """The outcomes that change nothing. They are not recorded, because each of an import's many days would write
 a row for every tile."""
@@ -198,12 +199,14 @@ def commit_days(commits: Iterable[tuple[int, str]], zone: ZoneInfo, now: datetim
     """Returns the days of these commits in order, each with its last commit.
 
     A commit counts for the day on which it was committed, in the map's time zone. A commit that is dated
-    before the one that it follows, or after now, had a wrong clock. It counts for the nearest possible day.
+    before the one that it follows, or more than a day after now, had a wrong clock. It counts for the day of
+    the one before it.
     """
     found: dict[date, str] = {}
     day = date.min
     for seconds, commit in commits:
-        day = max(day, datetime.fromtimestamp(min(seconds, now.timestamp()), zone).date())
+        if seconds < now.timestamp() + _DAY or not found:
+            day = max(day, datetime.fromtimestamp(min(seconds, now.timestamp()), zone).date())
         found[day] = commit
     return found
 

@@ -80,9 +80,9 @@ def test_a_history_as_json_has_every_version_once(tileharvest: Tileharvest, worl
         (["mosaic", MAP, "none/map.png"], 1, "name a folder that is there and can be written"),
         (["mosaic", MAP, "map.png", "--zoom", "1"], 2, f"has zooms 0 to -8 on {THIRD}"),
         (["mosaic", MAP, "map.png", "--max-bytes", "lots"], 2, "'lots' is not a size"),
-        ([*DIFF, "map.png", "--max-pixels", "0"], 2, "--max-pixels: 0 cannot be: write 1 or more"),
+        ([*DIFF, "map.png", "--max-pixels", "0"], 2, "--max-pixels: 0 cannot be: write a whole number, 1"),
         ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
-        (["publish", MAP, "out", "--days", "0"], 2, "--days: 0 cannot be: write 1 or more"),
+        (["publish", MAP, "out", "--days", "0"], 2, "--days: 0 cannot be: write a whole number, 1"),
         (["publish", MAP, "out", "--zooms", "5"], 2, "cannot be: write the zooms as -5..0"),
     ],
 )

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, PoolProxiedConnection, insert, select
 
 from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, put_empty_history, record
 from tests.servers.postgresql import PostgresqlServer, postgresql_server
-from tileharvest.errors import HistoryError
+from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.harvest.holdings import Holdings
 from tileharvest.history.connection import parse_address, place_of
 from tileharvest.history.costs import Cost
@@ -101,12 +101,13 @@ def test_reading_only_creates_nothing(url: str, file: Path) -> None:
         ("data/history.sqlite", "names no database: write for example sqlite:///data/history.sqlite"),
         ("nothing://x", "SQLite or PostgreSQL, not nothing"),
         ("mysql://host/history", "SQLite or PostgreSQL, not mysql"),
-        ("sqlite://", "in memory would be lost"),
+        ("postgresql://host:port/history", "names no database"),
+        ("sqlite://data/history.sqlite", "is named behind three slashes, or four"),
         ("sqlite:///:memory:", "in memory would be lost"),
     ],
 )
 def test_an_address_that_names_no_history_is_refused(url: str, message: str) -> None:
-    with pytest.raises(HistoryError, match=message):
+    with pytest.raises(ConfigurationError, match=message):
         History.open(url)
 
 

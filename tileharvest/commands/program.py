@@ -32,7 +32,12 @@ def main() -> None:
     """
     init_env(os.environ.get("SCRAPY_PROJECT", "default"))
     is_ours = os.environ.setdefault(ENVVAR, _OURS) == _OURS
-    settings = get_project_settings()
+    try:
+        settings = get_project_settings()
+    except (ImportError, ValueError) as error:
+        # The settings of another project, whose name is wrong, or a part of which cannot be.
+        write_error(f"the settings {os.environ[ENVVAR]} cannot be loaded: {error}")
+        sys.exit(ExitStatus.USAGE)
     if is_ours and not closest_scrapy_cfg():
         # `genspider` writes a new spider into the present folder, not among the installed files.
         settings["NEWSPIDER_MODULE"] = ""

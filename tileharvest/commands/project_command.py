@@ -10,12 +10,15 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
 from scrapy.addons import AddonManager
 from scrapy.commands import ScrapyCommand
 from scrapy.crawler import CrawlerProcessBase
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
+from scrapy.utils.misc import load_object
 
 from tileharvest.commands.terminal import failing_clearly, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
@@ -28,6 +31,12 @@ Options: TypeAlias = dict[str, dict[str, Any]]
 Answer: TypeAlias = tuple[Any, Iterable[str]] | None
 """What a command writes on stdout in the end: a value of plain types with --json, or else lines. None if it
 has written all of it."""
+
+_FRACTIONS: Final = ("DNS_TIMEOUT", "DOWNLOAD_DELAY", "DOWNLOAD_TIMEOUT")
+"""Scrapy's settings that may be fractions, although their usual values are whole numbers."""
+_PORTS: Final = ("PROMETHEUS_PORT", "REDIS_PORT")
+_CLASS: Final = re.compile(r"(\w+\.)+[A-Z]\w*")
+"""The path of a class, as a usual value of a setting."""
 
 _OPTION: Final = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
 """An option as a person writes it. A tile such as -3_-440_216 does not match."""
@@ -56,8 +65,9 @@ def number(kind: type[float], least: float, most: float | None = None) -> Callab
         with suppress(ValueError):
             if least <= (found := kind(text)) and (most is None or found <= most):
                 return found
+        whole = "a whole number, " if kind is int else ""
         right = f"{least} or more" if most is None else f"{least} to {most}"
-        raise argparse.ArgumentTypeError(f"{text} cannot be: write {right}")
+        raise argparse.ArgumentTypeError(f"{text} cannot be: write {whole}{right}")
 
     return read
 
@@ -132,6 +142,13 @@ class ProjectCommand(ScrapyCommand):
         with failing_clearly(self):
             self._refuse_unknown_options(args)
             _check_settings(settings)
+            reactor = default_settings.TWISTED_REACTOR
+            if self.requires_crawler_process and settings["TWISTED_REACTOR"] != reactor:
+                # With another one, nothing of ours would ever begin.
+                raise ConfigurationError(
+                    f"TWISTED_REACTOR {settings['TWISTED_REACTOR']} cannot be: take the setting out, or write"
+                    f" {reactor}"
+                )
             # Scrapy does this only when it makes a crawler process. The add-on brings the spiders of maps.
             AddonManager.load_pre_crawler_settings(settings)
             # People write -- before a tile whose name begins with a minus.
@@ -195,19 +212,61 @@ class ProjectCommand(ScrapyCommand):
 
 
 def _check_settings(settings: BaseSettings) -> None:
-    """Raises ConfigurationError for a text that should be a number, or a level of the log."""
+    """Raises ConfigurationError for a setting of Scrapy's or of ours that is no number, no truth value, no
+    class, no level of the log or no file that can be written, where it must be one."""
     # Loaded here, because that module reads the environment, which a project's own settings may change first.
     from tileharvest import settings as ours  # noqa: PLC0415
 
     for name, usual in {**vars(default_settings), **vars(ours)}.items():
-        said = settings.get(name) if type(usual) in {int, float} else None
-        try:
-            float(said if isinstance(said, str) else 0)
-        except ValueError:
-            raise ConfigurationError(f"{name} {said!r} cannot be: write a number, such as {usual}") from None
+        # None is 0 for Scrapy, and the usual value for us. What has an annotation may be more than its usual
+        # value is, and is checked by the room that reads it.
+        if settings[name] is not None and name not in ours.__annotations__:
+            try:
+                _read(settings, name, usual)
+            except argparse.ArgumentTypeError as error:
+                raise ConfigurationError(f"{name} {error}") from None
     levels = logging.getLevelNamesMapping()
     if isinstance(level := settings["LOG_LEVEL"], str) and level not in levels:
         raise ConfigurationError(f"LOG_LEVEL {level!r} cannot be: write one of {', '.join(levels)}")
+
+
+def _read(settings: BaseSettings, name: str, usual: Any) -> None:
+    """Reads a setting as what its usual value is. Raises ArgumentTypeError if it cannot be read so."""
+    said = str(settings[name])
+    if name in _PORTS:
+        number(int, 0, 65535)(said or "0")
+    elif isinstance(usual, bool):
+        try:
+            settings.getbool(name)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{said} cannot be: write True or False") from None
+    elif isinstance(usual, int | float):
+        least = -sys.maxsize if "PRIORITY" in name or "INDENT" in name else 0
+        number(float if name in _FRACTIONS else type(usual), least)(said)
+    elif name == "LOG_FILE":
+        try:
+            Path(said).open("a", encoding=settings["LOG_ENCODING"]).close()
+        except (LookupError, OSError) as error:
+            raise argparse.ArgumentTypeError(f"{said} cannot be written: {error}") from None
+    elif settings.getpriority(name):
+        for path in _paths(settings, name, usual):
+            try:
+                (import_module if name == "SPIDER_MODULES" else load_object)(path)
+            except (ImportError, NameError, TypeError, ValueError) as error:
+                raise argparse.ArgumentTypeError(f"{path} cannot be loaded: {error}") from None
+
+
+def _paths(settings: BaseSettings, name: str, usual: Any) -> list[Any]:
+    """Returns the classes, or the modules, that a setting names."""
+    if name == "SPIDER_MODULES":
+        return settings.getlist(name)
+    if name == "ADDONS" or hasattr(default_settings, f"{name}_BASE"):
+        # The value names a download handler, and the key any other part.
+        named = settings.getdict(name).items()
+        return [value if isinstance(value, str) else key for key, value in named if value is not None]
+    # A policy may be named by a word, too.
+    is_class = isinstance(usual, str) and _CLASS.fullmatch(usual) and name != "REFERRER_POLICY"
+    return [settings[name]] if is_class or name == "SEGMENT_RESOLVER" else []
 
 
 def _refuse(message: str) -> NoReturn:

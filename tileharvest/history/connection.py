@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event, func, insert, inspect, make_url, se
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from tileharvest.errors import HistoryError
+from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.history.schema import REVISION, metadata, revisions
 
 if TYPE_CHECKING:
@@ -163,18 +163,21 @@ milliseconds."""
 def parse_address(text: str) -> URL:
     """Returns the address of a history. For PostgreSQL it names the driver, psycopg.
 
-    Raises HistoryError if the text names no database that this program can use.
+    Raises ConfigurationError if the text names no database that this program can use.
     """
     try:
         url = make_url(text)
         if url.drivername in {"postgresql", "postgres"}:
             url = url.set(drivername=_POSTGRESQL)
-    except ArgumentError as error:
-        raise HistoryError(f"the history's address names no database: {_EXAMPLE}") from error
+    except (ArgumentError, ValueError):
+        # The error may have the password.
+        raise ConfigurationError(f"the history's address names no database: {_EXAMPLE}") from None
     if url.drivername not in ("sqlite", _POSTGRESQL):
-        raise HistoryError(f"the history can be SQLite or PostgreSQL, not {url.drivername}: {_EXAMPLE}")
+        raise ConfigurationError(f"the history can be SQLite or PostgreSQL, not {url.drivername}: {_EXAMPLE}")
+    if url.drivername == "sqlite" and url.host:
+        raise ConfigurationError(f"the history's file is named behind three slashes, or four: {_EXAMPLE}")
     if url.drivername == "sqlite" and url.database in {None, "", ":memory:"}:
-        raise HistoryError(f"a history in memory would be lost: {_EXAMPLE}")
+        raise ConfigurationError(f"a history in memory would be lost: {_EXAMPLE}")
     return url
 
 

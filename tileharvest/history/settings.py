@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
+from tileharvest.history.connection import parse_address
 from tileharvest.history.database import History
 from tileharvest.maps.settings import data_folder, setting
 
@@ -12,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def database_url(settings: BaseSettings) -> str:
-    """Returns SQLAlchemy's address of the history."""
-    return setting(settings, "DATABASE_URL") or f"sqlite:///{data_folder(settings) / 'history.sqlite'}"
+    """Returns SQLAlchemy's address of the history. Raises ConfigurationError for none that can be used."""
+    file = data_folder(settings) / "history.sqlite"
+    url = str(setting(settings, "DATABASE_URL") or f"sqlite:///{quote(str(file))}")
+    parse_address(url)
+    return url
 
 
 def open_history(settings: BaseSettings) -> History:

@@ -1,85 +1,70 @@
 """A harvest that is steered from another terminal while it runs: paused, resumed, stopped."""
 
 import json
-import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, address, publish
+from tests.end_to_end.bad_input.small_site import FIRST_DAY, PATHS, Stage, address, methods, publish
 from tests.end_to_end.forking import Forked
-from tests.end_to_end.project import Project, answered, await_condition
+from tests.end_to_end.project import Project, await_condition
+from tests.servers import rules
 from tests.servers.nginx import Nginx
-from tests.servers.nginx import nginx as nginx_server
 
 DAY: Final = ("-a", f"day={FIRST_DAY}")
-SLOW: Final = 4
-"""Requests per second until the pause, so few that a busy machine hears of it long before the last one."""
-LEASE: Final = 4.0
-"""Seconds. On a busy machine a process may come late to extend a lease, but not that late."""
-CONCURRENCY: Final = 2
-"""Requests that are on the way when it is paused, at the most."""
+ASKED: Final = 15
+"""Requests before the pause: a third of all, and one at a time."""
 
 
 @contextmanager
-def paused_harvest(project: Project, log: Path, *, site: Nginx | None = None) -> Iterator[Forked]:
-    """A harvest that is paused: from its beginning, or once the site has answered a quarter of it all."""
+def paused_harvest(stage: Stage, log: Path, gate: rules.Gate | None = None) -> Iterator[Forked]:
+    """A harvest that is paused: from its beginning, or while the site keeps an answer at the gate."""
     log.touch()
-    options = {"LEASE_SECONDS": LEASE, "LOG_FILE": log, "LOG_LEVEL": "INFO"}
-    settings = [word for name, value in options.items() for word in ("-s", f"{name}={value}")]
-    with project.running("harvest", "small", *DAY, *settings) as process:
-        if site is not None:
-            assert await_condition(lambda: answered(site) >= 10, process)
-            project.scrapy("pause", "small")
+    options = ("-s", f"LOG_FILE={log}", "-L", "INFO")
+    with stage.project.running("harvest", "small", *DAY, *options) as process:
+        if gate is not None:
+            assert await_condition(lambda: gate.is_reached, process)
+            stage.project.scrapy("pause", "small")
         assert await_condition(lambda: "map 'small' is paused since" in log.read_text(), process)
         yield process
 
 
 def test_a_paused_harvest_asks_nothing_until_it_is_resumed_through_a_kill_and_a_stop(
-    project: Project, tmp_path: Path
+    stage: Stage, tmp_path: Path, nginx: Callable[..., Nginx]
 ) -> None:
-    """And each tile is asked once after all."""
-    site, other = publish(tmp_path / "site"), publish(tmp_path / "other")
-    with nginx_server(site.folder) as server, nginx_server(other.folder) as elsewhere:
-        slow = {"first": "head", "requests_per_second": SLOW, "concurrency": CONCURRENCY}
-        project.add_map("small", server.url, **slow)
-        project.add_map("other", elsewhere.url)
-        with paused_harvest(project, tmp_path / "log", site=server) as process:
-            paused, asked = time.time(), len(list(server.log()))
-            # A tile that was asked before the pause, so that only the push asks for it later.
-            project.scrapy("push", "small", "-1_-2_2")
-            check_what_is_said(project)
-            # For longer than a lease.
-            assert await_condition(lambda: time.time() > paused + 2 * LEASE, process)
-            queue = json.loads(project.scrapy("queue", "small", "--json").stdout)
-            assert min(queue["pending/normal"], queue["pending/plus"]) > 0
-            process.kill()
-        project.maps_file.unlink()
-        project.add_map("small", server.url, first="head", requests_per_second=5 * SLOW, concurrency=1)
-        with paused_harvest(project, tmp_path / "log-2") as process:
-            project.scrapy("stop", "small")
-            _, errors = process.communicate(timeout=240)
-        assert errors == "map 'small' was stopped; run again in the same segment to continue\n"
-        assert process.returncode == 1
-        before = len(list(server.log()))
-        assert 0 <= before - asked <= CONCURRENCY
-        with paused_harvest(project, tmp_path / "log-3") as process:
-            project.scrapy("resume", "small")
-            process.communicate(timeout=240)
-        assert process.returncode == 0
-        requests = [(line.method, line.path) for line in server.log()]
-    kept = project.query(
-        "SELECT sha1 FROM versions JOIN layers ON layers.id = layer JOIN maps ON maps.id = map"
-        " WHERE maps.name = 'small'"
-    )
-    assert sorted(digest for (digest,) in kept) == sorted(map(site.sha1, PATHS))
-    pushed = ("HEAD", address("0"))
-    once = Counter((method, address(path)) for path in PATHS for method in ("HEAD", "GET"))
-    besides = Counter({("GET", f"/{name}"): 2 for name in ("robots.txt", "overviewerConfig.js")})
-    assert Counter(requests) == once + besides + Counter([pushed])
-    assert next(one for one in requests[before:] if one[0] == "HEAD") == pushed
+    """And what is recorded is not asked again after all."""
+    project, asked = stage.project, stage.site.received
+    stage.describe(first="head", concurrency=1)
+    project.add_map("other", nginx(publish(tmp_path / "other", pixels=48).folder).url)
+
+    def recorded() -> list[str]:
+        kept = project.query("SELECT sha1 FROM versions")
+        return [path for path in PATHS if (stage.files.sha1(path),) in kept]
+
+    gate = stage.site.rule_for_all = rules.Gate(ASKED - 1)
+    with paused_harvest(stage, tmp_path / "log", gate) as process:
+        gate.open()
+        # A tile that was asked before the pause, so that only the push asks for it later.
+        project.scrapy("push", "small", "-1_-2_2")
+        check_what_is_said(project)
+        queue = json.loads(project.scrapy("queue", "small", "--json").stdout)
+        assert min(queue["pending/normal"], queue["pending/plus"]) > 0
+        process.kill()
+    with paused_harvest(stage, tmp_path / "log-2") as process:
+        project.scrapy("stop", "small")
+        _, errors = process.communicate(timeout=240)
+    assert errors == "map 'small' was stopped; run again in the same segment to continue\n"
+    assert (process.returncode, len(asked)) == (1, ASKED)
+    before = recorded()
+    with paused_harvest(stage, tmp_path / "log-3") as process:
+        project.scrapy("resume", "small")
+        process.communicate(timeout=240)
+    assert process.returncode == 0
+    assert [methods(stage.site, path).count("GET") for path in before] == [1] * len(before)
+    assert 0 < len(before) < len(recorded()) == len(PATHS)
+    pushed = next(one for one in asked[ASKED:] if one.method == "HEAD")
+    assert pushed.path == address("0")
 
 
 def check_what_is_said(project: Project) -> None:

@@ -16,11 +16,11 @@ from tileharvest.commands.progress import HarvestProgress
 from tileharvest.commands.project_command import ProjectCommand, switch, value
 from tileharvest.commands.report import HarvestEnd, say_what_is_left
 from tileharvest.commands.runner import Runner
-from tileharvest.commands.settings import AT_ONCE, progress_interval
+from tileharvest.commands.settings import AT_ONCE
 from tileharvest.commands.terminal import console, say, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, QueueError, program
 from tileharvest.harvest.settings import harvest_for
-from tileharvest.maps.settings import all_maps
+from tileharvest.maps.settings import all_maps, setting
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.settings import controls_for
 from tileharvest.spiders.tiles import TileSpider
@@ -68,7 +68,6 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
             raise ConfigurationError(
                 f"write {program()} harvest {opts.spargs['map']}: -a map= is for {program()} crawl"
             )
-        progress_interval(self.settings)
         named = opts.name or [name for name, one in all_maps(self.settings).items() if one.enabled]
         self._names = list(dict.fromkeys(named))
         if not self._names:
@@ -80,7 +79,7 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
     def answer(self, opts: Namespace) -> None:
         assert self.crawler_process is not None
         names, is_alone = self._names, len(self._names) == 1
-        interval = progress_interval(self.settings)
+        interval = float(setting(self.settings, "PROGRESS_INTERVAL"))
         progress = HarvestProgress(console(sys.stderr), interval, maps=len(names), is_shown=not opts.json)
         ends: dict[str, HarvestEnd] = {}
         passed_over: list[str] = []

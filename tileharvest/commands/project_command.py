@@ -34,6 +34,10 @@ has written all of it."""
 
 _FRACTIONS: Final = ("DNS_TIMEOUT", "DOWNLOAD_DELAY", "DOWNLOAD_TIMEOUT")
 """Scrapy's settings that may be fractions, although their usual values are whole numbers."""
+_LEAST: Final = {"LEASE_SECONDS": 0.1, "PROGRESS_INTERVAL": 0.1} | dict.fromkeys(
+    ("DEPTH_PRIORITY", "FEED_EXPORT_INDENT", "REDIRECT_PRIORITY_ADJUST", "RETRY_PRIORITY_ADJUST"), -1000
+)
+"""The least values of settings, of ours and of Scrapy's, for which it is not 0."""
 _PORTS: Final = ("PROMETHEUS_PORT", "REDIS_PORT")
 _CLASS: Final = re.compile(r"(\w+\.)+[A-Z]\w*")
 """The path of a class, as a usual value of a setting."""
@@ -65,7 +69,7 @@ def number(kind: type[float], least: float, most: float | None = None) -> Callab
         with suppress(ValueError):
             if least <= (found := kind(text)) and (most is None or found <= most):
                 return found
-        whole = "a whole number, " if kind is int else ""
+        whole = "a whole number, " if issubclass(kind, int) else ""
         right = f"{least} or more" if most is None else f"{least} to {most}"
         raise argparse.ArgumentTypeError(f"{text} cannot be: write {whole}{right}")
 
@@ -241,8 +245,7 @@ def _read(settings: BaseSettings, name: str, usual: Any) -> None:
         except ValueError:
             raise argparse.ArgumentTypeError(f"{said} cannot be: write True or False") from None
     elif isinstance(usual, int | float):
-        least = -sys.maxsize if "PRIORITY" in name or "INDENT" in name else 0
-        number(float if name in _FRACTIONS else type(usual), least)(said)
+        number(float if name in _FRACTIONS else type(usual), _LEAST.get(name, 0))(said)
     elif name == "LOG_FILE":
         try:
             Path(said).open("a", encoding=settings["LOG_ENCODING"]).close()

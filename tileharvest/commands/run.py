@@ -17,10 +17,11 @@ from tileharvest.commands.project_command import ProjectCommand, switch
 from tileharvest.commands.report import HarvestEnd
 from tileharvest.commands.runner import Runner
 from tileharvest.commands.serve import VIEWER, listening, viewer_of
-from tileharvest.commands.settings import AT_ONCE, progress_interval
+from tileharvest.commands.settings import AT_ONCE
 from tileharvest.commands.terminal import console, first_of, say, write_line
 from tileharvest.errors import ExitStatus, TileHarvestError
 from tileharvest.history.settings import open_history
+from tileharvest.maps.settings import setting
 from tileharvest.politeness.settings import rules_for
 from tileharvest.spiders.tiles import TileSpider
 
@@ -50,7 +51,6 @@ class Command(ProjectCommand):
 
     def check(self, opts: Namespace) -> None:
         opts.serve |= any((opts.port, opts.host, opts.allow_host, opts.frame_ancestors))
-        progress_interval(self.settings)
         self._maps = DueMaps(self.settings, opts.name)
         self._maps.read_maps()
         for description in self._maps.described[:1]:
@@ -61,7 +61,8 @@ class Command(ProjectCommand):
         assert self.crawler_process is not None
         # The history must be made before it is read. The first harvest would do so too late.
         open_history(self.settings).close()
-        self._progress = HarvestProgress(console(sys.stderr), progress_interval(self.settings), maps=None)
+        interval = float(setting(self.settings, "PROGRESS_INTERVAL"))
+        self._progress = HarvestProgress(console(sys.stderr), interval, maps=None)
         self._runner = Runner(
             self.crawler_process, self._progress, self._ended, at_once=opts.at_once, arguments={}
         )

@@ -20,7 +20,7 @@ from tileharvest.errors import ConfigurationError, nearest
 from tileharvest.history.database import History
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.maps.description import MapDescription
-from tileharvest.maps.settings import all_maps, data_folder, described_map, maps_file, setting
+from tileharvest.maps.settings import all_maps, data_folder, described_map, maps_file
 from tileharvest.queue.port import Entry, RequestQueue
 from tileharvest.queue.settings import has_local_worker, has_queue, open_beside, workers_on
 from tileharvest.queue.sqlite.queue import file_stem
@@ -137,11 +137,3 @@ def ask_history(settings: BaseSettings, question: Callable[[History], Told]) -> 
     """Returns the answer of the question, or None if there is no history yet. Raises HistoryError."""
     with open_history_if_any(settings) or nullcontext() as history:
         return None if history is None else question(history)
-
-
-def progress_interval(settings: BaseSettings) -> float:
-    """Returns the seconds between two lines of progress. Raises ConfigurationError for 0 or less."""
-    wanted = setting(settings, "PROGRESS_INTERVAL")
-    if (seconds := float(wanted)) > 0:
-        return seconds
-    raise ConfigurationError(f"PROGRESS_INTERVAL {wanted!r} cannot be: write seconds above 0, such as 60")

@@ -117,11 +117,6 @@ def test_a_spider_finds_and_asks_the_same_as_on_stock_scrapy_and_nothing_a_secon
     assert set(again) <= set(asked) if spider in ALWAYS else again == []
 
 
-def test_what_is_too_deep_is_not_asked_for(compared: Comparison) -> None:
-    pages = [f"GET /chain/{number}.html" for number in range(3)]
-    assert set(compared.ours_asked["chain"]) == {*pages, "GET /moved.html", "GET /broken.html"}
-
-
 @pytest.mark.parametrize(("spider", "queue"), [("books", "sqlite"), ("quotes", "redis")])
 def test_after_kills_every_page_was_served_and_every_item_came(
     compared: Comparison, tmp_path: Path, kills: int, spider: str, queue: str

@@ -14,17 +14,19 @@ from typing import Any
 
 import psycopg
 import pytest
+from scrapy.settings import BaseSettings
 from sqlalchemy import Connection, PoolProxiedConnection, insert, select
 
 from tests.history.making import DAY, LATER, LAYER, B, began, ended, found, put_empty_history, record
 from tests.servers.postgresql import PostgresqlServer, postgresql_server
 from tileharvest.errors import ConfigurationError, HistoryError
 from tileharvest.harvest.holdings import Holdings
-from tileharvest.history.connection import parse_address, place_of
+from tileharvest.history.connection import file_of, parse_address, place_of
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
 from tileharvest.history.recorded_versions import named_images, tile_versions
 from tileharvest.history.schema import maps
+from tileharvest.history.settings import database_url
 from tileharvest.history.summaries import harvest_summaries
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.block import Block
@@ -109,6 +111,12 @@ def test_reading_only_creates_nothing(url: str, file: Path) -> None:
 def test_an_address_that_names_no_history_is_refused(url: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         History.open(url)
+
+
+def test_the_history_is_in_the_data_folder_whatever_that_is_called(tmp_path: Path) -> None:
+    folder = tmp_path / "100%25 of a map?"
+    url = database_url(BaseSettings({"TILEHARVEST_DATA": str(folder), "DATABASE_URL": ""}))
+    assert file_of(parse_address(url)) == folder / "history.sqlite"
 
 
 def test_a_temporary_history_is_deleted_when_it_is_closed() -> None:

@@ -217,4 +217,3 @@ def test_a_map_whose_segment_has_no_end_is_never_due(settings):
     settings.set("SEGMENT", "run")
     with pytest.raises(ConfigurationError, match=r"map 'm' is never due: .* write every = .1d"):
         times_for(settings, described(settings, ""), STARTED)
-    times_for(settings, described(settings, 'every = "1d"'), STARTED)

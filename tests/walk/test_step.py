@@ -89,6 +89,10 @@ def test_a_full_walk_and_a_tile_with_nothing_below_it_skip_nothing() -> None:
     assert step(Outcome.IGNORED, AS_IT_WAS, walk=Walk(Pyramid(3), (-2, -2))) == Step()
 
 
+def test_a_late_answer_about_a_tile_with_nothing_below_it_is_remembered() -> None:
+    assert step(Outcome.UPDATED, ANOTHER, TRUSTED, LATE, tile=DEEPEST) == Step(seen=ANOTHER)
+
+
 def test_the_date_that_an_answer_leaves_out_stays_remembered() -> None:
     said = Validator(DATED)
     assert step(Outcome.IGNORED, said, ((DATED, NOON), False)) == Step(seen=Validator(DATED, NOON))
@@ -145,12 +149,9 @@ def test_mark_is_of_an_answer_with_the_same_etag_and_the_same_date(mark, seen, i
     assert same_states({5: mark}, {5: Answer(200, Validator(*seen))}) == is_same << 5
 
 
-@pytest.mark.parametrize(
-    ("asked", "below"),
-    [(ON_WALK, ON_WALK), (Asked(late=True), ON_WALK), (Asked(late=True, in_full=True), IN_FULL)],
-)
-def test_how_what_lies_below_is_asked(asked, below):
-    assert asked.below == below
+def test_how_what_lies_below_is_asked() -> None:
+    ways = (ON_WALK, LATE, Asked(late=True, in_full=True))
+    assert [asked.below for asked in ways] == [ON_WALK, ON_WALK, IN_FULL]
 
 
 PLACES = sorted(child for tile in Tile(-1, 2, 2).ancestor(2).children() for child in tile.children())

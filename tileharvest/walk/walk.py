@@ -222,9 +222,10 @@ class Walk:
         An answer that equals a mark without trust is recorded, too, because a harvest trusts what it has seen
         itself.
 
-        A late answer (`Asked.late`) would vouch for changes below it that nobody has seen. The older mark is
-        therefore kept. If the late answer is of another state, the mark is doubted. Otherwise the old state,
-        should the site ever put it back, would vouch for what was found below in the meantime.
+        A late answer (`Asked.late`) would vouch for changes below it that nobody has seen, unless nothing
+        lies below. The older mark is therefore kept. If the late answer is of another state, the mark is
+        doubted. Otherwise the old state, should the site ever put it back, would vouch for what was found
+        below in the meantime.
         """
         there, missing = tiles_with(THERE, outcomes), tiles_with(MISSING, outcomes)
         same = same_states(marks, answers) & there
@@ -245,7 +246,7 @@ class Walk:
             if said == _ABSENT:
                 if mark is not None:
                     seen[bit] = said
-            elif asked.late:
+            elif asked.late and block.zoom < self.deepest:
                 doubts |= (mark is not None and not is_same) << bit
             elif mark is not None and is_same:
                 # The answer may have left out the date.

@@ -29,9 +29,8 @@ def publish(world: World, folder: Path, days: int | None = None, most: int | Non
         harvested = map_outline(history, MAP).days
         excerpt = replace(excerpt_of(history, MAP), first=harvested[-(days or len(harvested))])
         layers = [(excerpt, published_zooms(excerpt))]
-        described = {"name": MAP, "url": None, "note": ""}
         with most_bytes_of_a_file(most):
-            return published_folder.publish(layers, described, folder, world.store, Count())
+            return published_folder.publish(layers, None, folder, world.store, Count())
 
 
 def path_of(image: str) -> str:
@@ -178,6 +177,7 @@ def test_fewer_days_are_named_in_the_index_and_take_the_older_images_away(
     assert named(contents(tmp_path / "out"), "images") == expected
     assert told.images == 2
     (index,) = (one for one in lists_of(tmp_path / "out") if "every" in one)
+    assert index["map"].keys() == {"name", "url", "renderer", "unfinished", "layers"}
     assert (index["every"], index["days"]) == ([str(FIRST), str(SECOND)], [str(SECOND)])
 
 

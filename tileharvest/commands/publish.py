@@ -43,10 +43,9 @@ class Command(ExportCommand):
             names, first = ", ".join(one.layer.name for one, _ in layers), layers[0][0]
             self.announce(opts, f"{folder}: {name}, layers {names}, {first.first} to {first.last}")
             entry = maps_if_any(maps_file(self.settings)).get(name)
-            note = entry.note if entry else ""
-            described = {"name": name, "url": entry and entry.url, "note": note}
             with self.watch(opts) as watch:
-                published = publish(layers, described, folder, open_store(self.settings), watch)
+                url = None if entry is None else entry.url
+                published = publish(layers, url, folder, open_store(self.settings), watch)
         result = {"map": name, "folder": str(folder), **dataclasses.asdict(published)}
         return self.report(result, published.missing, _in_words(folder, published))
 

@@ -38,7 +38,7 @@ from tileharvest.tiles.grid import Tile, TileRange
 from tileharvest.tiles.ground import Ground
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
     from concurrent.futures import Executor
     from datetime import date
@@ -130,11 +130,9 @@ class Published:
     layers: list[str] = field(default_factory=list)
 
 
-def publish(
-    layers: Layers, described: Mapping[str, Any], folder: Path, store: TileStore, watch: Watch
-) -> Published:
-    """Writes a map into a folder. Files that are there already are not written again. `described` has the
-    map's `name`, `url` and `note`.
+def publish(layers: Layers, url: str | None, folder: Path, store: TileStore, watch: Watch) -> Published:
+    """Writes a map into a folder. Files that are there already are not written again. `url` is the address of
+    the map's site, if it is known.
 
     The index is replaced last, in one step. If the writing ends before that, the folder works as it did, and
     also holds new files that nothing names yet. Files that the new index no longer names are removed at the
@@ -147,7 +145,7 @@ def publish(
         )
         with open_threads(_AT_ONCE, "publish") as pool:
             publication = _Publication(layers, folder, store, watch, pool)
-            name = publication.write_data(described)
+            name = publication.write_data(url)
         for path, body in files.items():
             publication.write_new(path, body)
         # All files that the index names must be on the disk before the index is.
@@ -218,7 +216,7 @@ class _Publication:
         """All days with a harvest up to the last published day."""
         self._numbers = {day: number for number, day in enumerate(self._days)}
 
-    def write_data(self, described: Mapping[str, Any]) -> str:
+    def write_data(self, url: str | None) -> str:
         """Writes all images and lists. Returns the name of the list that names all others."""
         (excerpt, _), made, plain_layers = self._layers[0], {}, []
         for one, zooms in self._layers:
@@ -230,7 +228,8 @@ class _Publication:
         name = self._write_list(
             {
                 "map": {
-                    **described,
+                    "name": excerpt.map.name,
+                    "url": url,
                     "renderer": excerpt.map.renderer,
                     "unfinished": [day.isoformat() for day in excerpt.map.unfinished if day in shown],
                     "layers": plain_layers,

@@ -41,9 +41,9 @@ function expectMap(map) {
 }
 
 export async function maps() {
-  const { name, url, note, layers } = index.map;
+  const { name, url, layers } = index.map;
   return [{
-    name, url, note, layers: layers.map((/** @type {any} */ layer) => layer.name), days: shown.length,
+    name, url, note: "", layers: layers.map((/** @type {any} */ layer) => layer.name), days: shown.length,
     first_day: shown[0], last_day: shown[shown.length - 1], areas: 0,
   }];
 }
@@ -51,7 +51,7 @@ export async function maps() {
 /** @param {string} map */
 export async function outline(map) {
   expectMap(map);
-  return { ...index.map, days: shown, composed: false };
+  return { ...index.map, note: "", days: shown, composed: false };
 }
 
 /** @param {string} map @param {string} layer @returns {Promise<Tile[]>} the corners of what is there on the last day */

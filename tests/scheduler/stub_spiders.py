@@ -70,6 +70,25 @@ class NamelessSpider(StubSpider):
             yield found
 
 
+class WatchingSpider(StubSpider):
+    """Counts the exchanges with new requests during which the engine may take the crawl for finished."""
+
+    async def start(self) -> AsyncIterator[Request]:
+        scheduler = scheduler_of(self.crawler)
+        assert scheduler is not None
+        exchange = scheduler.queue.exchange
+
+        async def watched(entries: Any, *others: Any) -> Any:
+            found = await exchange(entries, *others)
+            if entries and not scheduler.has_pending_requests():
+                self.crawler.stats.inc_value("scheduler/overlooked")
+            return found
+
+        scheduler.queue.exchange = watched  # type: ignore[method-assign]
+        async for request in super().start():
+            yield request
+
+
 class FailingQueueSpider(StubSpider):
     """Its queue fails once, when it is to take the links of the first page. The page ends after that. With
     the argument `ends` a budget has ended the crawl by then, which keeps all results."""

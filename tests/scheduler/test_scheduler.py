@@ -69,6 +69,13 @@ def test_a_queue_that_has_failed_is_told_nothing_more(crawls: Crawls, ends: str)
     assert crawls.counts().left == 0
 
 
+def test_the_spider_stays_while_the_queue_takes_its_requests(crawls: Crawls, page: str) -> None:
+    roots = [crawls.write_page(name, "/page") for name in "ab"]
+    (crawled,) = crawls.crawl(run(*roots, spider="WatchingSpider"))
+    assert sorted(crawls.asked()) == ["/a", "/b", "/page"]
+    assert crawled.counted("overlooked") == 0
+
+
 # --- Once per segment ------------------------------------------------------------------------------
 
 

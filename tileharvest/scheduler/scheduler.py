@@ -256,13 +256,12 @@ class Scheduler(BaseScheduler):
 
     async def until_nothing_waits(self) -> None:
         """Returns when the queue and the engine know of nothing to come, or when the crawl ends."""
-        engine = self._crawler.engine
 
         def nothing_waits() -> bool:
             # A middleware may have dropped what was handed out, of which the engine tells nobody.
-            slot = engine.scraper.slot
-            is_engine_idle = not engine.downloader.active and (slot is None or slot.is_idle())
-            return not self.has_pending_requests() and (is_engine_idle or not self.middleware.handed)
+            is_dropped = not self._crawler.engine.downloader.active
+            handed = (one for one in self.middleware.handed.values() if one.is_at_spider or not is_dropped)
+            return not self.has_pending_requests() and next(handed, None) is None
 
         await self._until(nothing_waits)
 
@@ -424,11 +423,13 @@ class Scheduler(BaseScheduler):
         """Tells the queue all that is meant for it, and takes in what it answers, with so many leases at
         most."""
         self._has_changed.clear()
-        (pushed, self._pushed), (ended, self._ended) = (self._pushed, []), (self._ended, [])
+        pushed, (ended, self._ended) = [*self._pushed], (self._ended, [])
         entries = [entry for entry, _ in pushed]
         held = [handed.lease for handed in self.middleware.handed.values()]
         held += [lease for _, _, lease, _ in self._ready]
         self._answer = await self.queue.exchange(entries, ended, wanted, held, time.time())
+        # Until now the spider had to stay for them.
+        del self._pushed[: len(pushed)]
         self._crawler.stats.inc_value("scheduler/enqueued", len(pushed) - len(self._answer.duplicates))
         for place in self._answer.duplicates:
             self._drop("seen")

@@ -11,7 +11,6 @@ import pytest
 from tests.history.making import DAY, LATER, LAYER, began, ended, first_harvest, put_empty_history
 from tileharvest.harvest.walks import (
     LayerWalk,
-    WalkRecords,
     Walks,
     kept_in_words,
     located,
@@ -54,7 +53,7 @@ def harvested(history: History) -> MapDescription:
 def on(
     history: History, description: MapDescription, day: date, depths: dict[str, int] = DEPTHS
 ) -> Decisions:
-    return next_walks(WalkRecords.read(history, "world"), description, depths, day)
+    return next_walks(history, description, depths, day)
 
 
 @pytest.mark.parametrize(

@@ -184,8 +184,7 @@ async def test_a_walk_that_kept_to_a_wrong_index_begins_again_at_its_start_once(
         walks = harvest.walks
         repairs = [set(tiles_of(walks.distrust(LAYER, "the reason", is_untold=True))) for _ in range(2)]
         # The index is not relied on any more.
-        (indexes,) = stored_indexes(harvest._record.history).values()
-        assert indexes[LAYER].withdrawn == "the reason"
+        assert stored_indexes(harvest._record.history, "small")[LAYER].withdrawn == "the reason"
     assert repairs[0] >= set(FIRST_LEVEL)
     assert not repairs[1] & set(FIRST_LEVEL)
 

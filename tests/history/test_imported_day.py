@@ -271,7 +271,6 @@ def test_after_an_import_no_full_walk_is_left_that_the_next_harvest_could_rest_o
     harvest = began(history)
     harvest.note_walk("full", "first", kept="everything")
     ended(harvest)
-    assert last_full(history, "world") == {"world": (DAY, {"everything"})}
+    assert last_full(history, "world", "everything") == DAY
     only(history, LATER, of(A, b"castle"), kept="everything")
-    # What a walk rests on must have been kept by all harvests since, and None is nobody's.
-    assert None in last_full(history, "world")["world"][1]
+    assert last_full(history, "world", "everything") is None

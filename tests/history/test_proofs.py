@@ -46,7 +46,7 @@ def test_a_tile_that_was_asked_again_after_a_kill_has_the_time_of_its_version(
     assert again.seen is None
     record(first, [again])
     ended(first)
-    assert proofs(history, "world")["world"][LAYER] == Proof(DAY, 4, 0, 0, 3600.0)
+    assert proofs(history, "world")[LAYER] == Proof(DAY, 4, 0, 0, 3600.0)
 
 
 def changed_late(tile: Tile, last_modified: str) -> TileResult:
@@ -58,7 +58,7 @@ def test_a_break_that_a_late_answer_shows_is_not_hidden(history: History, second
     record(second, [seen("ign", UPPER, NEW), seen("ign", D, NEW), seen("ign", A, OLD)])
     record(second, [changed_late(B, THE_DAY_AFTER)])
     ended(second)
-    assert proofs(history, "world")["world"][LAYER].broken == 1
+    assert proofs(history, "world")[LAYER].broken == 1
 
 
 def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(history: History) -> None:
@@ -67,10 +67,10 @@ def test_the_last_full_harvest_is_the_last_finished_one_that_was_not_pruned(hist
     ):
         harvest = began(history, DAY.replace(day=14 + number))
         if walk is not None:
-            harvest.note_walk(walk, "why")
+            harvest.note_walk(walk, "why", "all")
         ended(harvest, reason=reason)
-    began(history, THIRD).note_walk("full", "why")
-    assert last_full(history, "world")["world"][0] == DAY.replace(day=15)
+    began(history, THIRD).note_walk("full", "why", "all")
+    assert last_full(history, "world", "all") == DAY.replace(day=15)
 
 
 def test_a_worker_that_comes_after_the_end_does_not_note_how_it_would_walk(
@@ -92,25 +92,25 @@ def test_with_a_full_harvest_comes_what_all_since_have_kept(history: History, ke
         ended(harvest)
     # It has asked for nothing yet.
     third = began(history, THIRD)
-    assert last_full(history, "world") == {"world": (DAY, set(kept))}
+    assert last_full(history, "world", "all") == (DAY if {*kept} == {"all"} else None)
     # What keeps now this and now that counts for neither.
     third.note_walk("pruned", "why", "zone")
     third.note_walk("pruned", "why", "all")
-    assert last_full(history, "world") == {"world": (DAY, {*kept, "several"})}
+    assert last_full(history, "world", "all") is None
 
 
 def test_an_ended_harvest_withdraws_nothing(history: History, second: HarvestRecord) -> None:
     ended(second)
     with pytest.raises(HarvestEndedError):
         second.distrust(LAYER, "a change")
-    assert proofs(history, "world")["world"][LAYER].withdrawn is None
+    assert proofs(history, "world")[LAYER].withdrawn is None
 
 
 OLD_INDEX, NEW_INDEX = ChangeIndex("old"), ChangeIndex("new")
 
 
 def stored(history: History) -> StoredIndex:
-    return stored_indexes(history, "world")["world"][LAYER]
+    return stored_indexes(history, "world")[LAYER]
 
 
 def read(harvest: HarvestRecord, index: ChangeIndex, earlier: StoredIndex | None = None) -> set[str] | None:
@@ -131,7 +131,7 @@ def test_what_a_complete_harvest_has_read_is_what_the_next_one_compares_with(
     history: History, first: HarvestRecord
 ) -> None:
     assert read(first, OLD_INDEX) is None
-    assert stored_indexes(history) == {}
+    assert stored_indexes(history, "world") == {}
     ended(first)
     assert stored(history) == StoredIndex(OLD_INDEX, first.day)
     second = began(history, LATER)

@@ -51,7 +51,7 @@ def compare(walks: RandomWalks) -> None:
     )
     assert harvest.counts() == model.counts
     assert harvest.outcomes(LAYER, walks.tiles) == model.outcomes
-    proof = proofs(walks.history, "world").get("world", {}).get(LAYER)
+    proof = proofs(walks.history, "world").get(LAYER)
     assert (proof is not None and proof.withdrawn is not None) == model.withdrawn
     if proof is not None and model.proof is not None:
         known = replace(proof, day=model.proof.day, withdrawn=None, withdrawn_day=None)

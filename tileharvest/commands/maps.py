@@ -14,7 +14,7 @@ from tileharvest.commands.project_command import Answer, ProjectCommand, switch
 from tileharvest.commands.terminal import table_of, write_error
 from tileharvest.errors import program
 from tileharvest.harvest.due import Due
-from tileharvest.harvest.walks import WalkRecords, next_walks
+from tileharvest.harvest.walks import next_walks
 from tileharvest.history.settings import open_history_if_any
 from tileharvest.history.summaries import MapSummary, map_summaries
 from tileharvest.maps.budgets import bytes_in_words
@@ -38,12 +38,11 @@ class Command(ProjectCommand):
         with open_history_if_any(self.settings) or nullcontext() as history:
             due = dues_of(self.settings, history, descriptions.values(), now)
             if history is not None:
-                records = WalkRecords.read(history)
                 summaries = {one.name: one for one in map_summaries(history) if one.name in descriptions}
                 for name, summary in summaries.items():
                     one = descriptions[name]
                     today = now.astimezone(one.zone_info).date()
-                    walks[name] = next_walks(records, one, summary.depth, today, doubt_of(one.renderer))
+                    walks[name] = next_walks(history, one, summary.depth, today, doubt_of(one.renderer))
         controls, faults = asyncio.run(controls_for_all(self.settings, list(descriptions)))
         for fault in faults:
             # The list is useful without the orders.

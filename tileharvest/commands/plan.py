@@ -14,7 +14,7 @@ from tileharvest.commands.settings import ask_history
 from tileharvest.commands.terminal import table
 from tileharvest.errors import SiteError, TileHarvestError, counted, duration_in_words
 from tileharvest.harvest.plan import HarvestPlan, plan_by_last
-from tileharvest.harvest.walks import WalkRecords, next_walks
+from tileharvest.harvest.walks import next_walks
 from tileharvest.history.database import History
 from tileharvest.history.summaries import Precedent, precedent
 from tileharvest.maps.budgets import bytes_in_words
@@ -103,8 +103,8 @@ def _last_harvest(history: History, description: MapDescription) -> tuple[Preced
     if last is None:
         return None
     today = datetime.now(description.zone_info).date()
-    records, doubt = WalkRecords.read(history, description.name), doubt_of(last.summary.renderer)
-    return last, next_walks(records, description, last.summary.depth, today, doubt)
+    doubt = doubt_of(last.summary.renderer)
+    return last, next_walks(history, description, last.summary.depth, today, doubt)
 
 
 def _by_last(

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from tileharvest.tiles.block import Block
     from tileharvest.tiles.layers import Layer
     from tileharvest.tiles.outcomes import Outcome
-    from tileharvest.walk.change_index import ChangeIndex, StoredIndex
-    from tileharvest.walk.proof import Proof
+    from tileharvest.walk.change_index import ChangeIndex
     from tileharvest.walk.walk import Audit
 
 _logger = logging.getLogger(__name__)
@@ -114,10 +113,9 @@ class Walks:
                     if walk.is_flat and (earlier := record.earlier(name, walk.kept())):
                         blocks = walk.start_blocks(name)
                         flat[name] = flat_start(blocks, earlier, record.day, description.full_every)
-            records = WalkRecords.read(record.history, description.name)
             # If no block is left out, it is a full harvest.
             shared = [] if all(one.is_all for one in flat.values()) else flat
-            decided = next_walks(records, description, depths, record.day, doubt, shared)
+            decided = next_walks(record.history, description, depths, record.day, doubt, shared)
             relied_on = {
                 name: one.change_index
                 for name, one in decided.layers.items()
@@ -267,22 +265,8 @@ def walk_over(description: MapDescription, layer: Layer) -> Walk:
         ) from None
 
 
-class WalkRecords(NamedTuple):
-    """What the history says of the walks of one map, or of all: by map, what the functions of these names
-    return."""
-
-    proofs: Mapping[str, Mapping[str, Proof]]
-    last_full: Mapping[str, tuple[date, frozenset[str | None]]]
-    indexes: Mapping[str, Mapping[str, StoredIndex]]
-
-    @classmethod
-    def read(cls, history: History, name: str | None = None) -> WalkRecords:
-        """Reads the records of the named map, or of all. Raises HistoryError."""
-        return cls(proofs(history, name), last_full(history, name), stored_indexes(history, name))
-
-
 def next_walks(
-    records: WalkRecords,
+    history: History,
     description: MapDescription,
     depths: Mapping[str, int],
     today: date,
@@ -293,14 +277,11 @@ def next_walks(
 
     `depths` are by layer. Commands give the depths of the last harvest, because only a harvest asks the site.
     `doubt` is the renderer's reason against a pruned walk, if it has one. `shared` are the layers of one zoom
-    of which empty blocks are left out; None if only the last harvest tells.
+    of which empty blocks are left out; None if only the last harvest tells. Raises HistoryError.
     """
     name, wish, every = description.name, description.walk, description.full_every
-    known = records.proofs.get(name, {})
-    indexes = records.indexes.get(name, {}) if description.change_index else {}
-    day, kept = records.last_full.get(name, (None, frozenset()))
-    if kept != {kept_in_words(description)}:
-        day = None
+    known, day = proofs(history, name), last_full(history, name, kept_in_words(description))
+    indexes = stored_indexes(history, name) if description.change_index else {}
     if shared is None:
         # The last harvest has asked everything, and the next one knows what is empty. Layers of one zoom by
         # other renderers have no edge, or four tiles.
@@ -350,9 +331,8 @@ def known_site_files(
     day relies on all change indexes of the map. It may turn out otherwise when the site was asked. Files that
     were missing are returned as `MISSING`, and only if indexes are relied on. Otherwise they are left out, so
     that they are looked for again. Raises HistoryError."""
-    records = WalkRecords.read(history, description.name)
-    layers = dict.fromkeys(records.indexes.get(description.name, {}), 0)
-    decided = next_walks(records, description, layers, today, shared=()).layers.values()
+    layers = dict.fromkeys(stored_indexes(history, description.name), 0)
+    decided = next_walks(history, description, layers, today, shared=()).layers.values()
     is_relied_on = bool(decided) and all(decision.change_index is not None for decision in decided)
     files = site_files_of(history, description.name, today)
     return {url: file for url, file in files.items() if is_relied_on or file != MISSING}, is_relied_on

@@ -13,9 +13,8 @@ from tileharvest.history.schema import (
     harvest_counts,
     harvest_layers,
     insert_into,
-    is_named,
+    is_of_map,
     layers,
-    maps,
     proofs,
 )
 from tileharvest.tiles.outcomes import CHANGED, Outcome
@@ -38,24 +37,22 @@ IS_TRUSTED: Final = ~exists().where(
 """Whether the harvest `in_harvest` has not withdrawn trust in the layer `in_layer`."""
 
 
-def stored_indexes(history: History, map_name: str | None = None) -> dict[str, dict[str, StoredIndex]]:
-    """Returns the stored change index of each layer, by map and layer: of all maps, or of the named one.
-
-    Layers and maps for which no complete harvest has read an index are left out.
-    """
+def stored_indexes(history: History, map_name: str) -> dict[str, StoredIndex]:
+    """Returns the stored change index of each layer of a map. Layers for which no complete harvest has read
+    an index are left out."""
     query = (
-        select(maps.c.name.label("map_name"), layers.c.name, change_indexes)
+        select(layers.c.name, change_indexes)
         .join_from(change_indexes, layers, layers.c.id == change_indexes.c.layer)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(change_indexes.c.state.is_not(None), is_named(map_name))
+        .where(change_indexes.c.state.is_not(None), is_of_map(layers, map_name))
     )
-    found: dict[str, dict[str, StoredIndex]] = {}
     with history.reading() as connection:
-        for row in connection.execute(query):
-            index = ChangeIndex.read(row.state)
-            stored = StoredIndex(index, row.day, row.confirmed, row.withdrawn, row.withdrawn_day)
-            found.setdefault(row.map_name, {})[row.name] = stored
-    return found
+        rows = connection.execute(query).all()
+    return {
+        row.name: StoredIndex(
+            ChangeIndex.read(row.state), row.day, row.confirmed, row.withdrawn, row.withdrawn_day
+        )
+        for row in rows
+    }
 
 
 def note_readings(

@@ -35,7 +35,6 @@ from sqlalchemy import (
     bindparam,
     func,
     select,
-    true,
 )
 from sqlalchemy.dialects.postgresql import Insert, insert
 
@@ -182,11 +181,6 @@ maps: Final = Table(
     Column("name", Text, nullable=False),
     UniqueConstraint("name"),
 )
-
-
-def is_named(map_name: str | None) -> ColumnElement[bool]:
-    """Returns the SQL that says whether a row of `maps` has this name, or any if it is None."""
-    return true() if map_name is None else maps.c.name == map_name
 
 
 def is_of_map(table: FromClause, map_name: str | BindParameter[str]) -> ColumnElement[bool]:

@@ -34,10 +34,9 @@ from tileharvest.history.schema import (
     harvests,
     insert_into,
     is_block,
-    is_named,
+    is_of_map,
     its_block,
     layers,
-    maps,
     replace_into,
     tiles,
     validators,
@@ -359,59 +358,37 @@ def _mask(cells: Iterable[Cell]) -> int:
     return mask_of(bit_of(Tile(*cell)) for cell in cells)
 
 
-def proofs(history: History, map_name: str | None = None) -> dict[str, dict[str, Proof]]:
-    """Returns the last proof of each layer, by map and layer: of all maps, or of the named one.
-
-    Layers come in the order in which they were first harvested. A map without proofs is left out.
-    """
+def proofs(history: History, map_name: str) -> dict[str, Proof]:
+    """Returns the last proof of each layer of a map, in the order in which the layers were first harvested.
+    Layers without a proof are left out."""
     query = (
-        select(maps.c.name.label("map_name"), layers.c.name, kept_proofs)
+        select(layers.c.name, kept_proofs)
         .join_from(kept_proofs, layers, layers.c.id == kept_proofs.c.layer)
-        .join(maps, maps.c.id == layers.c.map)
-        .where(is_named(map_name))
+        .where(is_of_map(layers, map_name))
         .order_by(layers.c.id)
     )
-    found: dict[str, dict[str, Proof]] = {}
     with history.reading() as connection:
-        for row in connection.execute(query):
-            proof = Proof(*(getattr(row, part.name) for part in fields(Proof)))
-            found.setdefault(row.map_name, {})[row.name] = proof
-    return found
+        rows = connection.execute(query).all()
+    return {row.name: Proof(*(getattr(row, part.name) for part in fields(Proof))) for row in rows}
 
 
-def last_full(history: History, map_name: str | None = None) -> dict[str, tuple[date, frozenset[str | None]]]:
-    """Returns by map the day of its last finished harvest that walked in full: of all maps, or of the named
-    one.
+def last_full(history: History, map_name: str, kept: str) -> date | None:
+    """Returns the day of the map's last finished harvest that walked in full, or None if there is none.
 
-    With the day come the zones and zooms that this harvest and all later ones have kept, finished or not, in
-    the form of `HarvestRecord.note_walk`. If the map keeps others now, the day is of no use: tiles that it
-    did not keep were not asked, so an unchanged tile says nothing of what lies below it.
-
-    A map without such a harvest is left out. One query, which reads an index of all harvests of these maps.
+    Returns None also if this harvest or any later one, finished or not, has kept other zones and zooms than
+    `kept`, which has the form of `HarvestRecord.note_walk`: tiles that it did not keep were not asked, so an
+    unchanged tile says nothing of what lies below it. Reads an index of the map's harvests.
     """
-    is_full = func.coalesce(harvests.c.walk, "full") == "full"
+    its, is_full = is_of_map(harvests, map_name), func.coalesce(harvests.c.walk, "full") == "full"
     last = (
-        select(harvests.c.map, func.max(harvests.c.id).label("id"))
-        .join_from(harvests, maps, maps.c.id == harvests.c.map)
-        .where(harvests.c.reason == FINISHED, is_full, is_named(map_name))
-        .group_by(harvests.c.map)
-        .subquery()
+        select(func.max(harvests.c.id)).where(its, is_full, harvests.c.reason == FINISHED).scalar_subquery()
     )
     # A harvest without a noted walk has asked nothing yet.
-    has_asked = or_(harvests.c.id == last.c.id, harvests.c.walk.is_not(None))
-    query = (
-        select(maps.c.name, harvests.c.day, harvests.c.kept)
-        .join_from(last, harvests, (harvests.c.map == last.c.map) & (harvests.c.id >= last.c.id))
-        .join(maps, maps.c.id == last.c.map)
-        .where(has_asked)
-        .order_by(harvests.c.id)
-    )
-    found: dict[str, tuple[date, frozenset[str | None]]] = {}
+    has_asked = or_(harvests.c.id == last, harvests.c.walk.is_not(None))
+    query = select(harvests.c.day, harvests.c.kept).where(its, harvests.c.id >= last, has_asked)
     with history.reading() as connection:
-        for name, day, kept in connection.execute(query):
-            first_day, before = found.get(name, (day, frozenset()))
-            found[name] = first_day, before | {kept}
-    return found
+        rows = connection.execute(query.order_by(harvests.c.id)).all()
+    return rows[0].day if rows and all(row.kept == kept for row in rows) else None
 
 
 def prove_layers(connection: Connection, harvest: int, day: date, walk: str | None) -> None:

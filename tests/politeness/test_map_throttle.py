@@ -164,7 +164,7 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
         elif held == "rest":
             await throttle.rest(HOST, 60)
         else:
-            throttle.is_down = True
+            throttle.down.add(CDN)
         assert not await waiting
         assert now() - BEGIN.timestamp() <= later + 1
         ends = pytest.approx(BEGIN.timestamp() + later + 60, abs=1e-3) if held == "rest" else None
@@ -173,7 +173,7 @@ async def test_what_holds_requests_back_ends_a_wait_for_a_turn_and_says_why(
 
 async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_clock_does(world: World) -> None:
     async with world.asking("a") as one, world.asking("b") as other:
-        one.is_down = True
+        one.down |= {HOST, CDN}
         await one.rest(HOST, 60)
         await other.look()
         # That the host is down counts only if nothing else holds.
@@ -182,7 +182,10 @@ async def test_a_rest_holds_all_maps_of_the_host_until_it_ends_whatever_the_cloc
         await one.look()
         await other.look()
         assert (one.held, other.held) == ((HoldReason.DOWN, None), None)
-        one.is_down, world.set_back = False, 3600.0
+        one.down.remove(CDN)
+        assert one.held == (HoldReason.DOWN, None)
+        one.down.remove(HOST)
+        world.set_back = 3600.0
         assert (one.held, other.held) == (None, None)
         await one.rest(HOST, 2 * LONGEST)
         await other.look()

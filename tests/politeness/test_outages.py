@@ -31,7 +31,7 @@ class Crawl:
         self.cost_meter = CostMeter()
         self.ending: Exception | None = None
         self.throttle = self
-        self.is_down = False
+        self.down: set[str] = set()
         self.held: Hold | None = None
         self.may_probe = True
         """Whether this worker may make the next probe."""
@@ -92,7 +92,7 @@ async def test_pauses_double_until_a_probe_finds_that_the_patience_has_ended(
     crawl = Crawl()
     crawl.status = status
     assert crawl.doubt() == 3
-    assert crawl.is_down
+    assert crawl.down == {HOST}
     assert await crawl.probed() == pytest.approx(pauses)
     assert said in str(crawl.ending)
 
@@ -122,7 +122,7 @@ async def test_a_host_that_was_doubted_without_reason_is_trusted_twice_as_much_e
         await asyncio.sleep(fails_for)
         crawl.may_probe, crawl.status = True, 404
         await asyncio.sleep(10)
-        assert not crawl.is_down
+        assert not crawl.down
     assert found == needed
 
 

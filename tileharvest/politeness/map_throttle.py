@@ -89,9 +89,9 @@ class MapThrottle:
         suit how fast the host answers, which the owner sets."""
         self.is_ending = False
         """Whether the owner is about to end, so that nothing more may start."""
-        self.is_paused = self.is_down = False
-        """Whether a person has paused the map, and whether a host does not answer, so that nothing but probes
-        may start. The owner sets both as soon as it knows."""
+        self.is_paused, self.down = False, set[str]()
+        """Whether a person has paused the map, and the hosts that do not answer. While there are any, nothing
+        but probes may start. The owner sets both as soon as it knows."""
         self._quiet_until = -inf
         """When the quiet hours without a rate end that were there at the last look."""
         self._hosts: defaultdict[str, _HostPart] = defaultdict(_HostPart)
@@ -150,7 +150,7 @@ class MapThrottle:
             return Hold(HoldReason.QUIET, self._quiet_until)
         if rests_until > now:
             return Hold(HoldReason.RESTING, rests_until)
-        return Hold(HoldReason.DOWN) if self.is_down else None
+        return Hold(HoldReason.DOWN) if self.down else None
 
     def rest(self, host: str, seconds: float) -> Coroutine[Any, Any, None]:
         """Lets the host rest, for a day at most. For this map it rests at once, and for all of its maps and

@@ -161,7 +161,7 @@ class Outages:
         if self._health(host).failed(is_refusal=is_refusal) and host not in self._probing:
             probing = self._probe_on(host, self._good.get(host, url), is_refusal=is_refusal)
             self._probing[host] = asyncio.ensure_future(probing)
-            self._throttle.is_down = True
+            self._throttle.down.add(host)
 
     async def _probe_on(self, host: str, url: str, *, is_refusal: bool) -> None:
         """Probes a host until it answers. Ends the crawl when patience ends."""
@@ -171,7 +171,7 @@ class Outages:
             self._crawl.end(as_error(error))
         finally:
             del self._probing[host]
-            self._throttle.is_down = bool(self._probing)
+            self._throttle.down.discard(host)
 
     async def _probe_until_up(self, host: str, url: str, *, is_refusal: bool) -> None:
         """Makes one probe after the other, until one is answered. Each pause is twice as long as the one

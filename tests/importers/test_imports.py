@@ -87,7 +87,9 @@ def test_a_day_that_another_source_has_is_compared_with_the_next_day(
 ) -> None:
     """The folder has the tile of the later day already, and git's first day is left out."""
     git(tmp_path, "clone", "--quiet", plain.as_uri(), "clone")
-    imports.of_folder(tmp_path / "clone" / "web" / "tiles", date(2024, 5, 1))
+    backup = tmp_path / "clone" / "web" / "tiles"
+    for _ in range(2):
+        assert imports.of_folder(backup, date(2024, 5, 1)).outcomes == {Outcome.ADDED: 3}
     later = repository(tmp_path / "other.git", TILES | {SECOND: {"web/tiles/2/0/0.png": dot(3)}})
     imports.git(later.folder, "web/tiles")
     assert imports.versions(TILE) == {FIRST: sha1(dot(2)).hexdigest(), SECOND: sha1(dot(1)).hexdigest()}

@@ -118,6 +118,15 @@ class ImportedMap:
             self._latest = {place: known[place] for place in its}
         self._stored_bytes = 0
         results = self._results(site, changed, day)
+        named = [
+            ImportedTile(*place, one.image, one.validator or Validator(), missing=one.reason)
+            for place, one in results.items()
+        ]
+        others = [place for place in self._latest if place not in results]
+        if last is None:
+            # An earlier record of this day may have changed them.
+            there = ((place, self._latest[place]) for place in others if place[0] in site.layers)
+            named += [ImportedTile(*place, one.image, one.validator) for place, one in there]
         record = record_day(
             self._history,
             ImportedDay(
@@ -128,11 +137,8 @@ class ImportedMap:
                 imported=self._now,
                 renderer=site.site.renderer,
                 layers=[part.layer for part in site.layers.values()],
-                tiles=[
-                    ImportedTile(*place, one.image, one.validator or Validator(), missing=one.reason)
-                    for place, one in results.items()
-                ],
-                unchanged=Counter(place[0] for place in self._latest if place not in results),
+                tiles=named,
+                unchanged={} if last is None else Counter(layer for layer, _ in others),
                 kept=kept_in_words(self._description),
                 stored_bytes=self._stored_bytes,
                 files=site.files,

@@ -39,7 +39,7 @@ from tileharvest.history.database import History
 from tileharvest.history.harvests import HarvestRecord, begin
 from tileharvest.history.outlines import LayerOutline, map_outline
 from tileharvest.history.recorded_versions import shown, story, tile_versions
-from tileharvest.history.summaries import pasts
+from tileharvest.history.summaries import past_of
 from tileharvest.tiles.block import Block
 from tileharvest.tiles.events import Changed, events_of
 from tileharvest.tiles.grid import Tile, TileRange
@@ -228,7 +228,7 @@ QUESTIONS: Final[dict[str, tuple[Callable[[History], object], str]]] = {
     ),
     "last near": (lambda history: last_changes(history, 1, 0, COARSE, LAST), OF_AREA),
     "last far": (lambda history: last_changes(history, 1, 0, BLOCKS, LAST), OF_BLOCKS),
-    "pasts": (lambda history: pasts(history, {MAP: ("a", FIRST), "other": ("b", LAST)}, [MAP]), ""),
+    "past_of": (lambda history: past_of(history, MAP, "a", FIRST, with_visits=True), ""),
     "events": (lambda history: events(history, first_layer(history), FIRST, LAST), f"{OF_TILE}>? AND day<?)"),
     "certainty": (lambda history: certainty(history, 1), ""),
     "spent": (lambda history: spent(history, MAP, LAST), ""),

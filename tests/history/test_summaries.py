@@ -14,7 +14,7 @@ from tileharvest.history.summaries import (
     Past,
     harvest_summaries,
     map_summaries,
-    pasts,
+    past_of,
     precedent,
     progress_of,
 )
@@ -69,7 +69,7 @@ SEGMENT = (DAY.isoformat(), DAY)
 
 
 def past(history: History) -> Past:
-    return pasts(history, {"world": SEGMENT}, ())["world"]
+    return past_of(history, "world", *SEGMENT)
 
 
 def test_a_harvest_is_begun_and_then_complete(history: History) -> None:
@@ -87,7 +87,7 @@ def test_visits_tell_whether_they_found_anything_new(history: History) -> None:
         harvest = began(history, day)
         record(harvest, [found(outcome, tile) for outcome, tile in zip(outcomes, (A, B), strict=True)])
         ended(harvest)
-    found_past = pasts(history, {"world": SEGMENT}, ["world"])["world"]
+    found_past = past_of(history, "world", *SEGMENT, with_visits=True)
     assert found_past.visits == (True, False, True, False)
     assert found_past.last_visit is not None
     assert found_past.last_visit.date() == days[-1]

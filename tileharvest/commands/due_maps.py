@@ -17,7 +17,7 @@ from tileharvest.harvest.due import Due, Times, due, pause_after
 from tileharvest.harvest.settings import times_for
 from tileharvest.history.database import History
 from tileharvest.history.settings import open_history_if_any
-from tileharvest.history.summaries import pasts
+from tileharvest.history.summaries import Past, past_of
 from tileharvest.maps.description import MapDescription
 from tileharvest.maps.maps_file import stamp_of
 from tileharvest.maps.settings import all_maps, described_map, maps_file
@@ -43,16 +43,16 @@ _SUCCESS: Final = (ExitStatus.DONE, ExitStatus.FAILED_TILES)
 
 
 def dues(history: History | None, times: Iterable[Times], now: datetime) -> dict[str, Due]:
-    """Returns when these maps are due, the earliest first, by one look into the history."""
-    by_name = {one.description.name: one for one in times}
-    segments = {name: one.segments(now) for name, one in by_name.items()}
-    # In the map's time zone the segment may begin on the day before.
-    first = {name: (segment.begins - timedelta(days=1)).date() for name, segment in segments.items()}
-    asked = {name: (segment.name, first[name]) for name, segment in segments.items()}
-    adaptive = [name for name, one in by_name.items() if one.description.adaptive]
-    known = {} if history is None else pasts(history, asked, adaptive)
-    found = (due(one, known.get(name), now) for name, one in by_name.items())
-    return {one.name: one for one in sorted((one for one in found if one), key=lambda one: one.moment)}
+    """Returns when these maps are due, the earliest first."""
+    found = []
+    for one in times:
+        past, segment, is_adaptive = Past(), one.segments(now), one.description.adaptive is not None
+        if history is not None:
+            # In the map's time zone the segment may begin on the day before.
+            since = (segment.begins - timedelta(days=1)).date()
+            past = past_of(history, one.description.name, segment.name, since, with_visits=is_adaptive)
+        found.append(due(one, past, now))
+    return {one.name: one for one in sorted(filter(None, found), key=lambda one: one.moment)}
 
 
 def dues_of(

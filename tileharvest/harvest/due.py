@@ -57,7 +57,7 @@ class Due:
     """The reason for a person, such as `once a segment` or `its first harvest`."""
 
 
-def due(times: Times, past: Past | None, now: datetime) -> Due | None:
+def due(times: Times, past: Past, now: datetime) -> Due | None:
     """Returns when the map's next harvest begins, or None if its segment has no end and is complete.
 
     `past` has the past harvests, seen from the segment of `now`. A map is due at once if it has no finished
@@ -66,8 +66,8 @@ def due(times: Times, past: Past | None, now: datetime) -> Due | None:
     the interval since the last harvest ends.
     """
     name, adaptive, segment = times.description.name, times.description.adaptive, times.segments(now)
-    if past is None or past.is_begun or not (past.is_complete or past.was_ever_finished):
-        why = "to be continued" if past is not None and past.is_begun else "its first harvest"
+    if past.is_begun or not (past.is_complete or past.was_ever_finished):
+        why = "to be continued" if past.is_begun else "its first harvest"
         return Due(name, _after_quiet(times, segment.begins, now), why)
     if past.is_complete:
         if segment.ends is None:

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import shutil
 from collections import Counter
-from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -24,7 +23,7 @@ from tileharvest.history.harvest_row import HarvestEndedError
 from tileharvest.history.harvests import begin
 from tileharvest.history.schema import FINISHED
 from tileharvest.history.site_files import keep_site_files
-from tileharvest.history.summaries import pasts, progress_of
+from tileharvest.history.summaries import past_of, progress_of
 from tileharvest.maps.budgets import bytes_in_words
 from tileharvest.renderers.port import Renderer
 from tileharvest.renderers.registry import renderer_named
@@ -38,7 +37,7 @@ from tileharvest.walk.ends import SAMPLE, Missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
+    from datetime import date, datetime
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -137,15 +136,13 @@ class Harvest:
         it before anything is asked of the site. Raises HistoryError."""
         if self._again:
             return
-        name, segment = self.description.name, (self.segment.name, date.min)
-        if not await self._looked_up(
-            lambda history: pasts(history, {name: segment}, ())[name].is_complete, False
-        ):
+        name, segment = self.description.name, self.segment.name
+        if not await self._looked_up(lambda history: past_of(history, name, segment).is_complete, False):
             return
         end = self.segment.ends and self.segment.ends.astimezone(self.description.zone_info)
         following = f"the next segment begins {end:%Y-%m-%d %H:%M %Z}; " if end is not None else ""
         raise AlreadyHarvestedError(
-            f"map '{name}' is already harvested for {self.segment.name}; {following}"
+            f"map '{name}' is already harvested for {segment}; {following}"
             f"{program()} harvest {name} --segment run asks again"
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, fields
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, delete, func, or_, select
@@ -34,8 +35,8 @@ from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import MISSING, Outcome, counts_as_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from datetime import date, datetime
+    from collections.abc import Mapping
+    from datetime import datetime
 
     from sqlalchemy import ColumnElement, Connection, Select
 
@@ -340,31 +341,24 @@ class Past:
     """Whether the harvest of the given segment was begun and has not ended."""
     visits: tuple[bool, ...] = ()
     """For each of the last finished harvests, oldest first, whether it found any tile that is new, different
-    or gone. Empty for maps that are not in `adaptive`."""
+    or gone. Empty unless they were asked for."""
     last_visit: datetime | None = None
     """The moment, in UTC, at which the last of these harvests began."""
 
 
-def pasts(
-    history: History, segments: Mapping[str, tuple[str, date]], adaptive: Collection[str]
-) -> dict[str, Past]:
-    """Returns the past of each of these maps, in one state of the history.
-
-    `segments` has, by the map's name, a segment's name and a day before which no harvest of the segment
-    began. Visits are read only for the maps in `adaptive`. Takes two or three queries for each map, each of
-    which reads some rows, however long the map's history is.
-    """
-    found = {}
+def past_of(
+    history: History, map_name: str, segment: str, since: date = date.min, *, with_visits: bool = False
+) -> Past:
+    """Returns the past of a map, seen from a segment of this name. No harvest of the segment began before the
+    day `since`. Takes two or three queries, each of which reads some rows, however long the history is."""
+    its = {"map_name": map_name, "in_segment": segment, "since": since}
     with history.reading() as connection:
-        for name, (segment, since) in segments.items():
-            its = {"map_name": name, "in_segment": segment, "since": since}
-            last = connection.execute(_LAST_OF_SEGMENT, its).first()
-            visits = connection.execute(_VISITS, its).all() if name in adaptive else ()
-            found[name] = Past(
-                was_ever_finished=connection.execute(_EVER_FINISHED, its).first() is not None,
-                is_complete=last is not None and last.ended is not None,
-                is_begun=last is not None and last.ended is None,
-                visits=tuple(bool(has_changed) for _, has_changed in reversed(visits)),
-                last_visit=visits[0].started if visits else None,
-            )
-    return found
+        last = connection.execute(_LAST_OF_SEGMENT, its).first()
+        visits = connection.execute(_VISITS, its).all() if with_visits else ()
+        return Past(
+            was_ever_finished=connection.execute(_EVER_FINISHED, its).first() is not None,
+            is_complete=last is not None and last.ended is not None,
+            is_begun=last is not None and last.ended is None,
+            visits=tuple(bool(has_changed) for _, has_changed in reversed(visits)),
+            last_visit=visits[0].started if visits else None,
+        )

@@ -218,6 +218,14 @@ async def test_a_budget_of_requests_is_kept_to_the_tile() -> None:
         assert site.throttle.lacking == "requests"
 
 
+async def test_a_mistake_at_a_start_ends_the_crawl_and_the_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stage() as site:
+        monkeypatch.setattr(site.handler, "_transfer", None)
+        async with asyncio.timeout(60):
+            assert (await site.ask(0b1)).asked == 0
+        assert site.crawl.is_ending
+
+
 async def test_a_tile_without_an_answer_has_its_failure_and_one_that_is_forbidden_is_not_asked() -> None:
     async with stage() as site:
         tiles = dict(Block(LAYER, 0, 0, -1, 0b111).tiles())

@@ -39,7 +39,6 @@ _BEHIND_PROXY: Final = "http://nowhere.invalid/moved"
 _MOVED: Final = b"HTTP/1.1 302 Found\r\nLocation: /plain\r\nContent-Length: 0\r\n\r\n"
 
 _EARLY: Final = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n"
-PIECES: Final = 300_000
 
 ANSWERS: Final = {
     "/plain": _PLAIN,
@@ -58,9 +57,6 @@ ANSWERS: Final = {
     b"HTTP/1.1 200 OK: fine\r\nContent-Length: 4\r\n\r\nbody",
     "/trailer": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: ETag\r\n\r\n"
     b'4\r\nbody\r\n0\r\nETag: "late"\r\n\r\n',
-    "/bytes": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-    + b"1\r\nx\r\n" * PIECES
-    + b"0\r\n\r\n",
     "/hints": _EARLY * 20 + _PLAIN,
     "/endless-hints": _EARLY * 5_000 + _PLAIN,
     "/endless-head": b"HTTP/1.1 200 OK\r\n" + b"A: %b\r\n" % (b"x" * 1000) * 310,
@@ -255,19 +251,6 @@ def test_nothing_is_kept_of_what_was_received() -> None:
     finally:
         tracemalloc.stop()
         gc.enable()
-
-
-def test_a_body_in_pieces_of_one_byte_takes_the_memory_of_its_bytes() -> None:
-    async def test() -> None:
-        async with asking(DOWNLOAD_TIMEOUT=240) as crawl:
-            tracemalloc.start()
-            assert len((await crawl.ask("/bytes", "GET")).body) == PIECES
-            assert tracemalloc.get_traced_memory()[1] < 5 * PIECES
-
-    try:
-        asyncio.run(test())
-    finally:
-        tracemalloc.stop()
 
 
 async def test_the_answer_that_is_waited_for_longest_is_known_and_when_it_is_given_up() -> None:

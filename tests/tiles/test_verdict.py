@@ -161,6 +161,7 @@ def test_retry_after_is_read_in_both_forms(value, seconds):
         (KNOWN, {"If-None-Match": '"a"'}),
         (DATED, {"If-Modified-Since": MODIFIED}),
         (Version(YESTERDAY, IMAGES[RED]), {}),
+        (Version(YESTERDAY, IMAGES[RED], Validator('"\n"')), {}),
     ],
 )
 def test_conditional_get_names_what_the_history_has(latest, headers):

@@ -215,11 +215,6 @@ class TileDownloadHandler:
     def _start_some(self, block: _BlockDownload, most: int) -> int:
         """Starts the next tiles of a block, for which there are so many places. Returns their number."""
         number = min(most, len(block.waiting))
-        self._crawl.cost_meter.requests += number
-        if block.timer is None:
-            block.timer = self._loop.call_later(LONGEST, block.cut)
-        block.under_way += number
-        block.requests += number
         request, asked = block.request, block.request.method
         if block.heads.is_avoided:
             block.gets |= mask_of(block.waiting)
@@ -235,6 +230,12 @@ class TileDownloadHandler:
                     terms = terms.with_headers(conditions)
             answered = partial(self._replied, block, bit)
             transfers.append(self._transfer(method, block.urls[bit], terms, answered))
+        # Only now, as a block ends when none of its tiles are on the way, also after a mistake above.
+        block.under_way += number
+        block.requests += number
+        self._crawl.cost_meter.requests += number
+        if block.timer is None:
+            block.timer = self._loop.call_later(LONGEST, block.cut)
         self._connections.begin(*transfers)
         return number
 

@@ -12,6 +12,8 @@ from msgspec import Meta
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_OF_HEADER: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+"""What the value of a header may be (RFC 9110, section 5.5)."""
 _SHA1: Final = re.compile(r"[0-9a-f]{40}", re.ASCII)
 Extension: TypeAlias = Literal["png", "jpg", "webp"]
 EXTENSIONS: Final = frozenset(get_args(Extension))
@@ -54,9 +56,10 @@ class Validator(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """The headers of a request to which the server answers 304 if the file is still in this state."""
+        """The headers of a request to which the server answers 304 if the file is still in this state. There
+        are none for an ETag that no server can have sent, such as a damaged archive has."""
         if self.etag is not None:
-            return {"If-None-Match": self.etag}
+            return {"If-None-Match": self.etag} if _OF_HEADER.fullmatch(self.etag) else {}
         return {} if self.last_modified is None else {"If-Modified-Since": self.last_modified}
 
 

@@ -4,10 +4,8 @@ import random
 
 import pytest
 
-from tileharvest.tiles.grid import Tile, TileRange
-from tileharvest.tiles.pyramid import ListedTiles, Pyramid
+from tileharvest.tiles.grid import Tile
 from tileharvest.walk.ends import CANVAS, NEIGHBOURS, SAMPLE, Missing, TileCountGuard, most_tiles
-from tileharvest.walk.walk import Walk
 
 
 @pytest.mark.parametrize(
@@ -60,13 +58,6 @@ def square(side: int) -> list[Tile]:
 )
 def test_how_many_tiles_a_layer_may_have(found: int, wish: int | None, described: int, most: int) -> None:
     assert most_tiles(found, wish, described) == most
-
-
-def test_a_maps_own_description_says_how_many_tiles_a_canvas_has() -> None:
-    canvas = Pyramid(1, area=TileRange.between(Tile.at(0, 0, 0), Tile.at(0, 2047, 2047)))
-    listed = Pyramid.listed(1, ListedTiles([Tile.at(0, 0, 0)]))
-    pyramids = (canvas, Pyramid(9), Pyramid.endless(1, (Tile.at(0, 0, 0),)), listed)
-    assert [Walk(one).described_size for one in pyramids] == [2048**2, 0, 0, 0]
 
 
 def test_a_layer_is_ended_with_the_first_tile_too_many() -> None:

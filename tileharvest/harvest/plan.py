@@ -64,8 +64,10 @@ class HarvestPlan(NamedTuple):
     """Whether numbers are shown to the last digit. They are not if only a part of the map was sampled."""
 
     def shown(self, number: float) -> int:
-        """Returns a number of the plan as it is shown to people."""
-        return round(number) if self.is_exact else two_digits(number)
+        """Returns a number of the plan as it is shown to people. If it is not exact, it has two digits from
+        100 on: 5,461 becomes 5,500."""
+        digits = 0 if self.is_exact or number < 100 else 1 - floor(log10(number))
+        return int(round(number, digits))
 
 
 def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool, share: int = 1) -> HarvestPlan:
@@ -92,11 +94,6 @@ def plan_by_last(last: Precedent, rules: Rules, *, is_pruned: bool, share: int =
         expected=Expense(tiles, requests, like.cost.received_bytes, requests * each),
         most=Expense(tiles, most, max(full.cost.received_bytes, last.present_bytes), most * each),
     )
-
-
-def two_digits(number: float) -> int:
-    """Returns a number of 100 and more rounded to two digits: 5,461 becomes 5,500."""
-    return int(round(number, 1 - floor(log10(number)))) if number >= 100 else round(number)
 
 
 class LayerSample(NamedTuple):

@@ -110,7 +110,8 @@ class Walks:
         else:
             if description.walk != "full" and not anew:
                 for name, (_, walk) in layers.items():
-                    if walk.is_flat and (earlier := record.earlier(name, walk.kept())):
+                    is_flat = depths[name] == 1 and walk.pyramid.has_area
+                    if is_flat and (earlier := record.earlier(name, walk.kept())):
                         blocks = walk.start_blocks(name)
                         flat[name] = flat_start(blocks, earlier, record.day, description.full_every)
             # If no block is left out, it is a full harvest.
@@ -346,7 +347,10 @@ def guards_of(
     found = record.found() if record.continued and not anew else {}
     guards = {}
     for name, part in layers.items():
-        most = most_tiles(last.get(name, 0), wish, part.walk.described_size)
-        alike = CANVAS if description.is_canvas else None if part.layer.pyramid.has_edge else NEIGHBOURS
+        pyramid = part.layer.pyramid
+        described = sum(map(len, part.walk.kept())) if pyramid.has_area else 0
+        most = most_tiles(last.get(name, 0), wish, described)
+        has_edge = pyramid.has_area or pyramid.there is not None
+        alike = CANVAS if description.is_canvas else None if has_edge else NEIGHBOURS
         guards[name] = TileCountGuard(most, found.get(name, 0), alike if wish is None else None)
     return guards

@@ -155,11 +155,6 @@ class Pyramid:
         """Whether the site says in which area the layer's tiles lie, and no more."""
         return self.area is not None and self.there is None and not self.seeds
 
-    @property
-    def has_edge(self) -> bool:
-        """Whether the site says how far the layer reaches: by an area, or by a list of its tiles."""
-        return self.has_area or self.there is not None
-
     def range_at(self, zoom: int) -> TileRange:
         """Returns the tiles of a zoom that the layer can have."""
         if self.area is None:

@@ -139,11 +139,6 @@ class Walk:
             raise ValueError(f"no zone lies within a layer of depth {pyramid.depth}")
 
     @property
-    def is_flat(self) -> bool:
-        """Whether the layer has one zoom, and only its edge is known."""
-        return self.pyramid.depth == 1 and self.pyramid.has_area
-
-    @property
     def sideways(self) -> tuple[TileRange, ...]:
         """The tiles along which the walk goes sideways: all of its top, or none."""
         return self._ranges[self.top] if self.goes_sideways else ()
@@ -288,11 +283,6 @@ class Walk:
         chosen = {*drawn(places, share, least, seed), *drawn(known, 0, LEAST_KNOWN, seed)}
         skipped = frozenset(tile for block in known for _, tile in block.tiles())
         return Audit(sorted(chosen), skipped & chosen, is_of_index)
-
-    @property
-    def described_size(self) -> int:
-        """The number of kept tiles of a layer whose description says in which area they lie; else 0."""
-        return sum(map(len, self.kept())) if self.pyramid.has_area else 0
 
     def kept(self) -> tuple[TileRange, ...]:
         """Returns all tiles that are kept, as ranges. Ranges of several zones may overlap."""

@@ -107,13 +107,3 @@ def test_the_website_and_the_list_of_decisions_have_every_page() -> None:
     listed = (ROOT / "docs/decisions/index.md").read_text(encoding="utf-8")
     there = {page.name for page in (ROOT / "docs/decisions").glob("0*.md")}
     assert set(re.findall(r"\((0[\w-]+\.md)\)", listed)) == there
-
-
-def test_every_page_can_be_found() -> None:
-    """From the README or from another page."""
-    linked = {
-        (page.parent / link).resolve()
-        for page in PAGES
-        for link in re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
-    }
-    assert {page for page in PAGES if page.parent == ROOT / "docs"} <= linked

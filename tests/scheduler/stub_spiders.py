@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -114,10 +115,11 @@ class FailingQueueSpider(StubSpider):
 
 
 class BlockingSpider(StubSpider):
-    """Blocks its process for as long as the setting BLOCKS says at each page."""
+    """Blocks its process at each page until the file of the setting BLOCKS_UNTIL is there."""
 
     def parse(self, response: Response) -> Iterator[Any]:
-        time.sleep(self.settings.getfloat("BLOCKS"))
+        while not Path(self.settings["BLOCKS_UNTIL"]).exists():
+            time.sleep(0.01)
         yield from super().parse(response)
 
 

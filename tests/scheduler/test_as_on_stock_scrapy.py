@@ -1,5 +1,6 @@
 """What a spider of any project may expect of a scheduler, in real crawls by stub spiders."""
 
+import asyncio
 import json
 import os
 import re
@@ -13,26 +14,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import BaseSettings
 
 from tests.end_to_end.forking import ROOT
 from tests.end_to_end.project import answered, await_condition
 from tests.scheduler.crawling import Crawled, Crawls, run
-from tests.servers.redis import redis_server
+from tests.servers.redis import RedisServer
+from tileharvest.queue.settings import workers_of_all
 
 
-def test_a_callback_may_block_for_longer_than_a_lease_lasts(crawls: Crawls, tmp_path: Path) -> None:
-    """Another worker, which waits for the queue to become empty, leaves the request to it."""
-    shared, page = {"LEASE_SECONDS": 2, "MAX_ATTEMPTS": 1}, crawls.write_page("0")
-    with redis_server() as redis:
-        blocking = run(page, spider="BlockingSpider", BLOCKS=6, REDIS_URL=redis.url, **shared)
-        with crawls.running(blocking) as process:
-            await_condition(lambda: answered(crawls.server) == 1, process)
-            (tmp_path / "other").mkdir()
-            other = Crawls(tmp_path / "other", crawls.server)
-            (waited,) = other.crawl(run(REDIS_URL=redis.url, **shared))
-            blocked = Crawled(**json.loads(process.communicate(timeout=240)[0]))
-    assert crawls.asked() == ["/0"]
-    assert (blocked.stats["item_scraped_count"], waited.counted("failed")) == (1, 0)
+def test_a_worker_gives_signs_of_life_while_a_callback_blocks(
+    crawls: Crawls, redis: RedisServer, tmp_path: Path
+) -> None:
+    """For longer than a lease lasts. The tests of the queue say that it keeps its leases by them."""
+    page, until = crawls.write_page("0"), tmp_path / "until"
+    shared = {"LEASE_SECONDS": 1, "REDIS_URL": redis.url}
+
+    def heard() -> float:
+        workers = asyncio.run(workers_of_all(BaseSettings(shared), ["stub"]))["stub"]
+        return max((one.heartbeat for one in workers if one.leased), default=0.0)
+
+    with crawls.running(run(page, spider="BlockingSpider", BLOCKS_UNTIL=str(until), **shared)) as process:
+        assert await_condition(lambda: answered(crawls.server) == 1 and heard() > 0, process)
+        began = heard()
+        assert await_condition(lambda: heard() > began + 1, process)
+        until.touch()
+        blocked = Crawled(**json.loads(process.communicate(timeout=240)[0]))
+    assert (crawls.asked(), blocked.stats["item_scraped_count"]) == (["/0"], 1)
 
 
 def test_the_segment_is_fixed_when_the_crawl_starts(crawls: Crawls) -> None:

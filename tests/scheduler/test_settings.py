@@ -146,12 +146,7 @@ EARLIER = Worker("box-1", "here", 9, "2026-11-19", 0.0)
     [
         ([EARLIER], False, False, r"2026-11-19 is still under way at box-1 \(pid 9\); nothing was asked"),
         ([BESIDE], True, False, r"cannot start afresh while others work on it: box-1 \(pid 7\)"),
-        (
-            [ELSEWHERE],
-            False,
-            True,
-            r"box-2 \(pid 8\) on another one works.*DATABASE_URL=postgresql\+",
-        ),
+        ([ELSEWHERE], False, True, r"box-2 \(pid 8\) on another one works.*DATABASE_URL=postgresql\+"),
         ([BESIDE, ELSEWHERE], False, False, ""),
         ([BESIDE], False, True, ""),
         ([], True, True, ""),

@@ -11,8 +11,6 @@ import pytest
 from tests.commands.conftest import Tileharvest
 from tests.export.conftest import noise
 from tests.viewer.building import DAY_LAYER, FIRST, MAP, NIGHT_LAYER, SECOND, THIRD, URL, World
-from tileharvest.commands import publish
-from tileharvest.export.published_folder import Published
 from tileharvest.tiles.grid import Tile
 
 FAR: Final = Tile(0, 2001, 1)
@@ -80,9 +78,7 @@ def test_a_history_as_json_has_every_version_once(tileharvest: Tileharvest, worl
         (["mosaic", MAP, "none/map.png"], 1, "name a folder that is there and can be written"),
         (["mosaic", MAP, "map.png", "--zoom", "1"], 2, f"has zooms 0 to -8 on {THIRD}"),
         (["mosaic", MAP, "map.png", "--max-bytes", "lots"], 2, "'lots' is not a size"),
-        ([*DIFF, "map.png", "--max-pixels", "0"], 2, "--max-pixels: 0 cannot be: write a whole number, 1"),
         ([*DIFF, "a.json", "nodir/b.png"], 2, "there is no folder nodir; nothing was made: make the"),
-        (["publish", MAP, "out", "--days", "0"], 2, "--days: 0 cannot be: write a whole number, 1"),
         (["publish", MAP, "out", "--zooms", "5"], 2, "cannot be: write the zooms as -5..0"),
     ],
 )
@@ -93,12 +89,6 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
     assert (done.returncode, done.stdout) == (status, "")
     assert said in done.stderr.splitlines()[-1]
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []
-
-
-def test_numbers_have_their_nouns() -> None:
-    published = publish._in_words(Path("out"), Published(images=1, lists=2, removed=1))
-    assert "out: 1 image, 0 of them new; 2 lists, 0 new;" in published
-    assert published.endswith("; 1 file removed that nothing names any more")
 
 
 def test_an_import_says_how_many_images_are_missing() -> None:

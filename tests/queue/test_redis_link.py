@@ -1,14 +1,16 @@
 """Connections to Redis: the settings are those of scrapy-redis, and nobody hears a password."""
 
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from redis.exceptions import BusyLoadingError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from scrapy.settings import BaseSettings
 
-from tileharvest.errors import ConfigurationError
-from tileharvest.queue.redis.link import connect, may_pass, place
+from tests.servers.redis import RedisServer
+from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.queue.redis.link import RedisLink, connect, may_pass, place
 
 PASSWORD = "wonderful/horse@battery:staple"
 
@@ -45,8 +47,6 @@ def test_what_a_queue_decides_itself_is_no_setting(is_async: bool) -> None:
         ({"REDIS_URL": "redis://:wonderful@[horse/0"}, "REDIS_URL or REDIS_PARAMS cannot"),
         ({"REDIS_PARAMS": {"password": PASSWORD, "unknown": 1}}, "REDIS_URL or REDIS_PARAMS cannot"),
         ({"REDIS_PARAMS": "horse"}, "REDIS_PARAMS is not a dict"),
-        ({"REDIS_PARAMS": '["horse"]'}, "REDIS_PARAMS is not a dict"),
-        ({"REDIS_PARAMS": 7}, "REDIS_PARAMS is not a dict"),
     ],
 )
 def test_settings_that_cannot_be_are_told_in_one_line_without_the_password(
@@ -71,3 +71,19 @@ def test_settings_that_cannot_be_are_told_in_one_line_without_the_password(
 )
 def test_only_what_may_pass_is_tried_again(error: Exception, passes: bool) -> None:
     assert may_pass(error) is passes
+
+
+async def test_an_outage_is_logged_once_and_one_at_the_start_is_the_error_alone(
+    redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    def link(url: str) -> RedisLink:
+        return RedisLink(BaseSettings({"REDIS_URL": url}), "the queue", 0.1)
+
+    with pytest.raises(QueueError, match="does not answer"):
+        await link("redis://127.0.0.1:1").open()
+    assert caplog.messages == []
+    async with link(redis.url) as opened:
+        for _ in range(2):
+            with pytest.raises(QueueError, match="does not answer"):
+                await opened.attempt(AsyncMock(side_effect=RedisConnectionError))
+    assert ["trying again" in message for message in caplog.messages] == [True]

@@ -122,6 +122,8 @@ class RedisLink:
         self._what = what
         self._patience = patience
         self._client: Client | None = None
+        self._is_missed = False
+        """Whether the log says that no server answers."""
         self.queue = what
         """The purpose of the link and, once it was open, the address of the server, for messages."""
 
@@ -165,12 +167,16 @@ class RedisLink:
             if self._client is None:
                 raise QueueError(f"{self.queue} is not open; {NOTHING_LOST}; the program is about to end")
             try:
-                return await work(self._client)
+                answer = await work(self._client)
+                self._is_missed = False
+                return answer
             except (RedisError, OSError) as error:
                 failure = self._failure(error)
                 if not may_pass(error) or time.monotonic() + pause > end:
                     raise failure from error
-                if pause == _FIRST_PAUSE:
+                # With little patience, as at the start, the error itself comes soon enough.
+                if patience is None and not self._is_missed:
+                    self._is_missed = True
                     _logger.warning("%s; trying again", failure)
             except RuntimeError as error:
                 # uvloop says so if the server has closed the connection since the last call.

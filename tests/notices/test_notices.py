@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
@@ -371,6 +372,9 @@ def test_places_of_plain_tiles_are_degrees() -> None:
     assert degrees == pytest.approx((47.37, middle), abs=0.15)
     # The page counts from the middle of a unit, and has degrees as the projection stretches them.
     assert (x, z) == pytest.approx((middle - 0.5, 358.5 / 1024 * 360 - 180.5))
+    # Of a canvas that lies nowhere on earth they are pixels.
+    canvas = replace(layer, projection=Projection.from_above(100))
+    assert page_place(canvas, "xyz", (3, -5)) == (150, 250, None)
 
 
 @given(st.sets(st.sampled_from(square(-1, 8, left=-8)), min_size=1))

@@ -224,8 +224,9 @@ def mercator(deepest: int) -> Projection:
 
 
 def is_on_earth(layer: Layer, renderer: str | None) -> bool:
-    """Returns whether places of a layer are given by latitude and longitude."""
-    return renderer == Xyz.name and layer.projection is not None
+    """Returns whether places of a layer are given by latitude and longitude. On a canvas that lies nowhere on
+    earth, whose pixels count as blocks, the first one lies at the grid's origin."""
+    return renderer == Xyz.name and layer.projection is not None and layer.projection.x[3] > 0
 
 
 def page_place(

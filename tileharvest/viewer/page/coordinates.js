@@ -28,7 +28,8 @@ const DIGITS_OF_DEGREES = 5; // A metre.
  */
 export function coordinatesOf(renderer, layout) {
   if (layout.projection === null) return tiles(layout);
-  return renderer.inDegrees ? degrees(layout) : blocks(layout);
+  if (!renderer.inDegrees) return blocks(layout);
+  return renderer.inDegrees(layout) ? degrees(layout) : { ...blocks(layout), region: () => null };
 }
 
 /** @param {import("./projection.js").Layout} layout @returns {Coordinates} */

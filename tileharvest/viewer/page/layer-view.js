@@ -381,7 +381,7 @@ export class LayerView {
     const old = part(id);
     const container = old.cloneNode(false);
     container.removeAttribute("style");
-    container.className = this.renderer.inDegrees ? "map" : "map crisp";
+    container.className = this.renderer.inDegrees?.(this.description) ? "map" : "map crisp";
     container.tabIndex = 0;
     old.replaceWith(container);
     const screen = new MapView(container, {

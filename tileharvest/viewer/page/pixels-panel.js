@@ -87,7 +87,8 @@ function watchedArea({ outline, layer, description, renderer }, { west, south, e
   const places = [west, east].flatMap((x) => [north, south].map((y) => gridToWorld({ x, y }, description)));
   const corners = [Math.min, Math.max].map((outermost) => {
     const [x, z] = [outermost(...places.map((place) => place.x)), outermost(...places.map((place) => place.z))];
-    const written = renderer.inDegrees ? [latitudeOf(z + 0.5), x + 0.5].map((value) => value.toFixed(5)) : [x, z].map(Math.round);
+    const written = renderer.inDegrees?.(description)
+      ? [latitudeOf(z + 0.5), x + 0.5].map((value) => value.toFixed(5)) : [x, z].map(Math.round);
     return written.join(",");
   });
   const ofLayer = layer.name === outline.layers[0].name ? "" : ` --layer ${JSON.stringify(layer.name)}`;

@@ -112,7 +112,7 @@ async function drawn(view, { width, height, ground, tiles }, day) {
     const top = Math.round((ground.north - edges.north) * down);
     const right = Math.round((edges.east - ground.west) * across);
     const bottom = Math.round((ground.north - edges.south) * down);
-    brush.imageSmoothingEnabled = renderer.inDegrees || right - left < picture.naturalWidth;
+    brush.imageSmoothingEnabled = renderer.inDegrees?.(description) || right - left < picture.naturalWidth;
     brush.imageSmoothingQuality = "high";
     brush.drawImage(picture, left, top, right - left, bottom - top);
   }));

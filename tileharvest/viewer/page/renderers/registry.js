@@ -13,7 +13,7 @@
  *   cannot be told a place
  * @property {boolean} [isSquare] whether a layer is a square around the middle of the grid, as large as its
  *   depth says. Else nobody says how far it reaches
- * @property {boolean} [inDegrees] whether places are told in degrees of the earth
+ * @property {(layout: import("../projection.js").Layout) => boolean} [inDegrees] whether places are told in degrees of the earth
  */
 
 /** By their names in maps.toml, which are those of their modules. */

@@ -11,8 +11,11 @@ import { hashOf, isCoordinate } from "./links.js";
 const DEGREE = Math.PI / 180;
 const HALF_WORLD = 180;
 
-/** Places are written in degrees, not in blocks. */
-export const inDegrees = true;
+/**
+ * Places are written in degrees, unless a pixel of a canvas counts as a block: the earth's middle is not the grid's.
+ * @param {import("../projection.js").Layout} layout
+ */
+export const inDegrees = ({ projection }) => projection === null || projection.x[3] > 0;
 
 /** @param {number} south as the projection stretches it @returns {number} degrees north */
 export function latitudeOf(south) {

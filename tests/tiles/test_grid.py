@@ -218,8 +218,6 @@ def test_a_tile_has_the_bit_of_its_column_and_row_in_its_block(zoom, column, row
     assert (block.column, block.row) == (column // 8, row // 8)
     assert bit_of(tile) == (row % 8) * 8 + column % 8
     assert list(block.tiles()) == [(bit_of(tile), tile)]
-    assert tile in block.area
-    assert len(block.area) == 64
 
 
 @given(mask=masks, column=st.integers(-5, 5), row=st.integers(-5, 5), factor=st.sampled_from([2, 3, 5, 8]))

@@ -44,7 +44,7 @@ from tileharvest.history.schema import (
 )
 from tileharvest.history.schema import proofs as kept_proofs
 from tileharvest.tiles.block import SIDE, Block, bit_of, bits_of, mask_of
-from tileharvest.tiles.grid import Tile, ancestors, covered_by
+from tileharvest.tiles.grid import Tile, TileRange, ancestors, covered_by
 from tileharvest.tiles.outcomes import CHANGED, Outcome, tiles_with
 from tileharvest.tiles.versions import Validator
 from tileharvest.walk.proof import Proof, prove
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from tileharvest.history.blocks import FoundBlock
     from tileharvest.history.database import History
     from tileharvest.history.schema import Row
-    from tileharvest.tiles.grid import Cell, TileRange
+    from tileharvest.tiles.grid import Cell
     from tileharvest.walk.proof import DatedBlock
 
     Spared = Callable[[BlockResults, int], int]
@@ -444,7 +444,8 @@ def _times(connection: Connection, harvest: int, layer: int) -> Iterator[DatedBl
         dated = there & (present | whole & ~one.asked & ~one.present)
         times = {bit: said[1] for bit, said in remembered.items() if dated >> bit & 1}
         if undated := present & ~there:
-            area = Block("", one.zoom, one.column, one.row).area
+            block = Block("", one.zoom, one.column, one.row, undated)
+            area = TileRange.covering(tile for _, tile in block.tiles())
             for x, y, date_of in rows_in(connection, tiles, modified, layer, area):
                 bit = bit_of(Tile(one.zoom, x, y))
                 if undated >> bit & 1:

@@ -57,11 +57,6 @@ class Block(msgspec.Struct, frozen=True, order=True, gc=False):
         """The block's name without its mask: layer, zoom, column and row."""
         return self.layer, self.zoom, self.column, self.row
 
-    @property
-    def area(self) -> TileRange:
-        """All 64 places of the block, whatever its mask."""
-        return TileRange.between(self.tile(0), self.tile(SIDE * SIDE - 1))
-
     def tile(self, bit: int) -> Tile:
         """Returns the tile of a bit, whether or not the mask has it."""
         return Tile.at(

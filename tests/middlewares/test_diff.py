@@ -24,7 +24,6 @@ from tests.middlewares.making import (
     keep,
     opened,
     remember,
-    unopened,
 )
 from tileharvest.harvest.harvest import Harvest
 from tileharvest.middlewares.diff import DiffMiddleware
@@ -78,19 +77,6 @@ def judged(
 
 def mask(*tiles: Tile) -> int:
     return mask_of(map(bit_of, tiles))
-
-
-def test_a_request_without_a_block_passes_untouched(folder: Path) -> None:
-    request = Request(f"http://{HOST}/overviewerConfig.js")
-    response = Response(request.url, status=500)
-
-    async def run() -> None:
-        diff = middleware(unopened(folder))
-        assert await diff.process_request(request) is None
-        assert await diff.process_response(request, response) is response
-
-    asyncio.run(run())
-    assert request.meta == {}
 
 
 def test_each_tile_of_a_block_is_judged_by_what_is_known_of_it(folder: Path) -> None:

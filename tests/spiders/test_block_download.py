@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, date
 from types import SimpleNamespace
 from typing import Any, Final
@@ -165,6 +166,18 @@ async def test_never_more_tiles_are_on_the_way_than_the_map_allows_of_however_ma
         await asyncio.gather(*(site.ask(0b11111 << shift) for shift in range(0, 25, 5)))
         assert site.most == 3
         assert len(site.heads) == 25
+
+
+async def test_a_host_with_no_place_free_keeps_no_tile_of_another_host_waiting() -> None:
+    async with stage(concurrency=1) as site, site.throttle.place("127.0.0.1"):
+        waiting = asyncio.ensure_future(site.ask(0b1))
+        await site.until(lambda: bool(site.handler._open))
+        layers, moved = site.crawl.harvest.layers, site.url.replace("127.0.0.1", "localhost")
+        there = replace(layers[LAYER].layer, addresses=QuadtreeAddresses(f"{moved}/day", 8, "png"))
+        layers[LAYER] = layers[LAYER]._replace(layer=there)
+        async with asyncio.timeout(60):
+            assert (await site.ask(0b1)).asked == 0b1
+        waiting.cancel()
 
 
 async def test_the_tiles_of_the_most_urgent_block_start_first() -> None:

@@ -110,8 +110,9 @@ class TileDownloadHandler:
         """Those under way, and those whose handles are kept."""
         self._open: list[_BlockDownload] = []
         """The blocks that have not ended, the most urgent first."""
-        self._starting: asyncio.Task[None] | None = None
-        """Starts the tiles while there are any that have not started."""
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        """By host: starts its tiles while there are any that have not started. So a host without a free place
+        keeps no tile of another one waiting."""
         self._heads: defaultdict[str, HeadSupport] = defaultdict(HeadSupport)
         """By host: what is known of its answers to HEAD."""
         self._beside: set[asyncio.Task[None]] = set()
@@ -140,9 +141,8 @@ class TileDownloadHandler:
 
     async def close(self) -> None:
         await self._outages.close()
-        for task in (self._starting, *self._beside):
-            if task is not None:
-                await cancel(task)
+        for task in (*self._starting.values(), *self._beside):
+            await cancel(task)
         if self._oldest in self._crawl.oldest_requests:
             self._crawl.oldest_requests.remove(self._oldest)
             self._connections.close()
@@ -166,7 +166,7 @@ class TileDownloadHandler:
                 if not robots.allows(url):
                     block.answers[bit] = IgnoreRequest(FORBIDDEN)
                     block.waiting.remove(bit)
-        self._go_on()
+        self._go_on(block.host)
         block.end_if_complete()
         try:
             await block.done
@@ -180,31 +180,32 @@ class TileDownloadHandler:
             request.meta["download_latency"] = block.seconds / block.requests
         return block.response()
 
-    def _go_on(self) -> None:
-        """Lets the tiles start that wait, unless a task is at it."""
-        if self._starting is None or self._starting.done():
-            self._starting = asyncio.ensure_future(self._start_tiles())
+    def _go_on(self, host: str) -> None:
+        """Lets the tiles of a host start that wait, unless a task is at it."""
+        if host not in self._starting or self._starting[host].done():
+            self._starting[host] = asyncio.ensure_future(self._start_tiles(host))
 
-    async def _start_tiles(self) -> None:
-        """Starts tiles as the throttle lets them. While it holds, blocks are cut short."""
+    async def _start_tiles(self, host: str) -> None:
+        """Starts the tiles of a host as the throttle lets them. While it holds, blocks are cut short."""
         throttle = self._throttle
         try:
-            while (first := self._next_block()) is not None:
-                number = await throttle.turn(first.host, len(first.waiting))
+            while (first := self._next_block(host)) is not None:
+                number = await throttle.turn(host, len(first.waiting))
                 if not number:
                     break
-                # The most urgent block of that host may be another one by now.
-                if (block := self._next_block(first.host)) is not None:
+                # The most urgent block may be another one by now.
+                if (block := self._next_block(host)) is not None:
                     number -= self._start_some(block, number)
-                throttle.left(first.host, number)
+                throttle.left(host, number)
         except Exception as error:  # noqa: BLE001 - or nothing would be asked for ever
             self._crawl.end(as_error(error))
         for one in self._open:
-            one.cut()
+            if one.host == host:
+                one.cut()
 
-    def _next_block(self, host: str | None = None) -> _BlockDownload | None:
-        """Returns the most urgent block, of any host or of this one, of which tiles have not started."""
-        return next((one for one in self._open if one.waiting and host in (None, one.host)), None)
+    def _next_block(self, host: str) -> _BlockDownload | None:
+        """Returns the most urgent block of a host of which tiles have not started."""
+        return next((one for one in self._open if one.waiting and one.host == host), None)
 
     @cached_property
     def _throttle(self) -> MapThrottle:
@@ -305,7 +306,7 @@ class TileDownloadHandler:
             # It starts again, by GET.
             block.gets |= 1 << bit
             block.waiting.appendleft(bit)
-            self._go_on()
+            self._go_on(host)
             return
         counts = self._outages.judged(host, block.url, answer, block.attempt)
         if counts is None:

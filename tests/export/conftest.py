@@ -36,7 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture(scope="session")
 def history(world: World) -> Iterator[History]:
-    with History.open_read_only(f"sqlite:///{world.history_file}") as opened:
+    with History.open_read_only(f"sqlite:///{world.database}") as opened:
         yield opened
 
 

@@ -31,7 +31,7 @@ FORMS: Final = (".pmtiles", ".mbtiles", ".zip")
 
 
 def archive(world: World, path: Path, zooms: str | None = None, **wanted: Any) -> Archived:
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         excerpt = excerpt_of(history, MAP, **wanted)
         return write_archive(excerpt, path, zooms, world.store, Count())
 

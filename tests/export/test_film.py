@@ -65,7 +65,7 @@ def test_each_format_has_the_colours_and_the_times(tmp_path: Path, ending: str, 
     world.harvest(FIRST, {Tile(0, -1, 1): picture(RED), Tile(0, 1, 1): picture(BLUE)})
     world.harvest(SECOND, {Tile(0, 1, 1): picture(GREEN)})
     path.parent.mkdir()
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         film = planned(history, path, size=(256, 192), pace=1.5, title="Our\n")
         assert write_film(film, path, world.store, watch) == (path.stat().st_size, 0)
     assert watch.done == watch.expected == len(film.days) == 2

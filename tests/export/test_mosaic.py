@@ -55,7 +55,7 @@ def test_a_period_of_a_map_that_was_there_in_between_reaches_as_far_as_it_did_th
     world.harvest(SECOND + timedelta(days=1), {Tile(0, 1, 1): coloured(), Tile(0, 5, 1): coloured()})
     world.harvest(SECOND + timedelta(days=2), {Tile(0, 5, 1): None, Tile(0, 1, 3): coloured()})
     world.harvest(THIRD, {Tile(0, 1, 1): None, Tile(0, 1, 3): None})
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         period = {"first": str(SECOND), "day": str(THIRD)}
         assert excerpt_of(history, MAP, **period).box(0) == (0, -16, 24, 0)
         projection = map_outline(history, MAP).layers[0].latest.projection
@@ -79,7 +79,7 @@ def test_a_coarse_picture_ends_with_the_deepest_tiles_unless_some_are_missing(
     above = {tile.ancestor(levels) for tile in deep for levels in (1, 2)} | ({beyond} if beyond else set())
     world.harvest(FIRST, dict.fromkeys(above if begins_coarse else [*deep, *above], coloured()))
     world.harvest(SECOND, dict.fromkeys(deep, coloured(GREEN)))
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         day, period = {"day": str(SECOND)}, {"first": str(FIRST), "day": str(SECOND)}
         assert [excerpt_of(history, MAP, **wanted).box(-2) for wanted in (day, period)] == [box] * 2
 
@@ -107,7 +107,7 @@ def test_a_map_of_the_earth_is_cut_by_degrees(tmp_path: Path) -> None:
     world = World(tmp_path)
     layer = Layer("zoom1", Pyramid(1), "png", tile_size=(256, 256), projection=mercator(1))
     world.harvest(FIRST, {Tile.at(0, 1, 0): coloured()}, layer=layer.name, described=layer, renderer="xyz")
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         found = excerpt_of(history, MAP, area="0,0,85.0511287,179.9999999").box(0)
     assert found is not None
     assert (found.width, found.height) == (256, 256)
@@ -246,7 +246,7 @@ def test_lists_name_the_blocks_of_each_tile(tmp_path: Path) -> None:
     world, tiles = World(tmp_path / "flat"), [Tile.at(0, -2, 1), Tile.at(0, 0, 0)]
     world.harvest(FIRST, dict.fromkeys(tiles, coloured(RED)), layer="flat", described=layer)
     world.harvest(SECOND, {tiles[0]: coloured(GREEN)}, layer="flat", described=layer)
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         excerpt = between(history, FIRST, SECOND)
         for ending in ("json", "csv"):
             size = write_list(excerpt, tmp_path / f"diff.{ending}", Count())
@@ -267,7 +267,7 @@ def test_changed_pixels_are_counted_with_the_box_around_them(tmp_path: Path) -> 
         image.putpixel(place, GREEN)
     world.harvest(FIRST, {Tile.at(0, -1, 0): as_png(before)})
     world.harvest(SECOND, {Tile.at(0, -1, 0): as_png(now), Tile.at(0, 0, 0): as_png(new)}, finished=False)
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         found = changed_pixels(between(history, FIRST, SECOND), world.store)
         assert found == (3, (1 - SIZE, 2, 6, 7))
         assert f"{SECOND}, of which the harvest is not" in between(history, FIRST, SECOND).in_words()

@@ -25,7 +25,7 @@ from tileharvest.tiles.grid import Tile
 
 def publish(world: World, folder: Path, days: int | None = None, most: int | None = None) -> Published:
     """Publishes the days of the last harvests, of all of the first layer."""
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         harvested = map_outline(history, MAP).days
         excerpt = replace(excerpt_of(history, MAP), first=harvested[-(days or len(harvested))])
         layers = [(excerpt, published_zooms(excerpt))]

@@ -33,7 +33,7 @@ def test_each_day_has_the_tiles_that_changed_in_it_and_no_others(tmp_path: Path)
     tiles = square(0, 4, bottom=-4)
     world.harvest(FIRST, dict.fromkeys(tiles, picture()), described=TOP_DOWN)
     world.harvest(SECOND, {tiles[0]: picture(BLUE), tiles[15]: picture(BLUE)}, described=TOP_DOWN)
-    with History.open(f"sqlite:///{world.history_file}") as history:
+    with History.open(f"sqlite:///{world.database}") as history:
         layer = map_outline(history, MAP).layers[0]
         # The upper two rows of tiles, all but the last column: blocks 0 to 47 east, 0 to 31 south.
         found = changed_in(history, layer, rectangle_of(((0, 0), (47, 31)), TOP_DOWN, None), date.min)

@@ -271,7 +271,7 @@ def told(received: Receiver, world: World) -> Callable[..., list[Posted]]:
         day: date, error: TileHarvestError | None = None, *, url: str = "", **wishes: Any
     ) -> list[Posted]:
         wished = Wishes((Target(received.address()),), **{"occasions": ("change", "failure"), **wishes})
-        address = url or f"sqlite:///{world.history_file}"
+        address = url or f"sqlite:///{world.database}"
         ended = Report(MAP, day, {Outcome.UPDATED: 1}, error)
         opening = (lambda: History.open_read_only(address), lambda: world.store)
         assert send_notice(ended, str(day), wished, *opening, 20) == []
@@ -341,7 +341,7 @@ def test_the_areas_of_an_entry_are_those_of_the_owners_file_and_an_unknown_occas
 
 
 def places_of(world: World, limit: int = 5, days: int = 0) -> list[ChangedPlace]:
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         return changed_places(history, map_outline(history, MAP), SECOND + timedelta(days), limit)
 
 

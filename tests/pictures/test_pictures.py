@@ -38,7 +38,7 @@ def world(tmp_path: Path) -> World:
 
 @contextmanager
 def scenes(world: World) -> Iterator[Scenes]:
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         outline = map_outline(history, MAP)
         yield Scenes(world.store, Composer(world.store), history, outline, outline.layers[0])
 
@@ -61,7 +61,7 @@ def test_pixels_of_a_canvas_are_not_blended_and_those_of_other_maps_are(world: W
             image.putpixel((place % 8, place // 8), GREEN if place % 4 else (0, 0, 0, 0))
     layer = Layer(DAY_LAYER, Pyramid(depth), "png", tile_size=(8, 8))
     world.harvest(FIRST, dict.fromkeys(square(0, 8), as_png(image)), described=layer)
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         outline, composer, above = map_outline(history, MAP), Composer(world.store), Tile(-2, 4, 4)
         past = PastLayer.of(history, outline, outline.layers[0], FIRST, -2)
         assert past is not None
@@ -104,7 +104,7 @@ def share(image: Image.Image, colour: tuple[int, ...]) -> float:
 
 def change_of(world: World) -> tuple[Image.Image, Image.Image] | None:
     """Before and after, in the picture of the second day's change."""
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         outline = map_outline(history, MAP)
         views = [(place.layer, place.views[0]) for place in changed_places(history, outline, SECOND)]
         body = change_picture(history, world.store, outline, views, SECOND)
@@ -172,7 +172,7 @@ def harvest(
 
 
 def chapters(world: World, where: Ground) -> list[Chapter]:
-    with History.open_read_only(f"sqlite:///{world.history_file}") as history:
+    with History.open_read_only(f"sqlite:///{world.database}") as history:
         story = PixelStory(world.store, map_outline(history, MAP).layers[0], 0, where)
         return list(story.chapters(story.days(history)))
 

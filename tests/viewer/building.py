@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from hashlib import sha1
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from PIL import Image as Pillow
 
+from tests.end_to_end.project import Project
 from tests.history.making import TileResult, put_empty_history, record
 from tileharvest.history.costs import Cost
 from tileharvest.history.database import History
@@ -69,25 +69,12 @@ class Recorded(NamedTuple):
     image: str | None
 
 
-@dataclass
-class World:
-    """A user's `maps.toml` and data folder. Neither exists before something is written."""
+@dataclass(frozen=True, slots=True)
+class World(Project):
+    """A user's project, and what was recorded in its history."""
 
-    folder: Path
     recorded: dict[tuple[str, str, Tile], dict[date, str | None]] = field(default_factory=dict)
     """The name of the image by map, layer and tile, and then by day."""
-
-    @property
-    def data(self) -> Path:
-        return self.folder / "data"
-
-    @property
-    def maps_file(self) -> Path:
-        return self.folder / "maps.toml"
-
-    @property
-    def history_file(self) -> Path:
-        return self.data / "history.sqlite"
 
     @property
     def store(self) -> FileStore:
@@ -95,8 +82,7 @@ class World:
 
     def describe(self, name: str = MAP, note: str = "ours", url: str = URL) -> None:
         """Append an entry to `maps.toml`."""
-        with self.maps_file.open("a", encoding="utf-8") as file:
-            file.write(f'[{name}]\nurl = "{url}"\nnote = "{note}"\n\n')
+        self.add_map(name, url, note=note)
 
     def harvest(
         self,
@@ -111,8 +97,8 @@ class World:
         renderer: str = "overviewer",
     ) -> None:
         """A harvest of that day with new images of tiles; None: the tile is gone."""
-        put_empty_history(self.history_file)
-        with History.open(f"sqlite:///{self.history_file}") as history:
+        put_empty_history(self.database)
+        with History.open(f"sqlite:///{self.database}") as history:
             harvest = begun(history, day, name, described, renderer)
             results = [self._result(name, layer, tile, day, body, extension) for tile, body in found.items()]
             bodies = [(one.image, one.body) for one in results if one.image and one.body]

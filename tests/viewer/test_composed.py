@@ -122,7 +122,7 @@ def tall(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture
 def history(tall: World) -> Iterator[History]:
-    with History.open_read_only(f"sqlite:///{tall.history_file}") as opened:
+    with History.open_read_only(f"sqlite:///{tall.database}") as opened:
         yield opened
 
 

@@ -153,7 +153,7 @@ def test_a_running_harvest_says_its_speed_and_what_is_left(world: World) -> None
     """25 of 100 tiles in 50 seconds; what is not there is no tile."""
     found = [Outcome.NOTHING] * 10 + [Outcome.IGNORED] * 23 + [Outcome.FAILED] * 2
     results = [TileResult(DAY_LAYER, Tile(0, 2 * n + 1, 1), one, reason="500") for n, one in enumerate(found)]
-    with History.open(f"sqlite:///{world.history_file}") as history:
+    with History.open(f"sqlite:///{world.database}") as history:
         harvest = begun(history, FIRST)
         harvest.expect(100)
         record(harvest, results, Cost(40, 900, 800, 70_000, 50.0))

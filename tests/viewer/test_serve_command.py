@@ -11,7 +11,6 @@ from typing import Final
 import pytest
 from scrapy.settings import Settings
 
-from tests.end_to_end.project import Project
 from tests.viewer.asking import HOST, Client
 from tests.viewer.building import FIRST, MAP, World, picture
 from tileharvest.commands.serve import viewer_of
@@ -35,7 +34,7 @@ def test_it_serves_until_it_is_stopped_and_warns_where_everybody_may_look(
 ) -> None:
     world.describe()
     world.harvest(FIRST, {Tile(0, 1, 1): picture()})
-    with Project(world.folder).running("serve", "--port=0", f"--host={host}") as process:
+    with world.running("serve", "--port=0", f"--host={host}") as process:
         announced = ANNOUNCED.fullmatch(process.stdout.readline())
         assert announced is not None, process.communicate(timeout=PATIENCE)
         listed = Client(int(announced[1])).get("/api/v1/maps").json["maps"]
@@ -49,7 +48,7 @@ def test_a_port_that_is_taken_is_refused(world: World) -> None:
     world.describe()
     with closing(socket.create_server((HOST, 0))) as taken:
         port = taken.getsockname()[1]
-        done = Project(world.folder).scrapy("serve", "--port", str(port), check=False)
+        done = world.scrapy("serve", "--port", str(port), check=False)
     assert (done.returncode, done.stdout) == (1, "")
     line = f"error: port {port} of 127.0.0.1 is in use, perhaps by another viewer"
     assert done.stderr.splitlines()[-1].startswith(line)

@@ -239,9 +239,9 @@ def test_what_has_changed_has_its_colours_and_all_else_is_faded(
 
 
 def test_lists_name_the_blocks_of_each_tile(tmp_path: Path) -> None:
-    """A block is a pixel, and a tile has 8 of them: that of column -2 and row 1 the blocks -16 to -9 and 8 to
-    15."""
-    projection = Projection((2 / 8, 0, 0, 0), (0, 0, -2 / 8, 0))
+    """A tile has 500 of them, as those of BlueMap: that of column -2 and row 1 the blocks -1000 to -501 and
+    500 to 999."""
+    projection = Projection.from_above(500)
     layer = Layer("flat", Pyramid(4), "png", tile_size=(8, 8), projection=projection)
     world, tiles = World(tmp_path / "flat"), [Tile.at(0, -2, 1), Tile.at(0, 0, 0)]
     world.harvest(FIRST, dict.fromkeys(tiles, coloured(RED)), layer="flat", described=layer)
@@ -252,7 +252,7 @@ def test_lists_name_the_blocks_of_each_tile(tmp_path: Path) -> None:
             size = write_list(excerpt, tmp_path / f"diff.{ending}", Count())
             assert size == (tmp_path / f"diff.{ending}").stat().st_size
     (row,) = json.loads((tmp_path / "diff.json").read_text("utf-8"))
-    assert list(row.values())[:6] == ["0_-3_-3", "changed", -16, 8, -9, 15]
+    assert list(row.values())[:6] == ["0_-3_-3", "changed", -1000, 500, -501, 999]
     assert list(row)[:6] == ["tile", "change", "west", "north", "east", "south"]
     with (tmp_path / "diff.csv").open(encoding="utf-8", newline="") as file:
         assert list(csv.DictReader(file)) == [{key: str(value) for key, value in row.items()}]

@@ -207,8 +207,8 @@ def nothing_there(excerpt: Excerpt) -> ConfigurationError:
     there, projection = excerpt.extent(excerpt.zooms()[0]), excerpt.described.projection
     reach = ""
     if there is not None and projection is not None:
-        west, north, east, south = Ground.of(there, excerpt.layer.factor).places(projection)
-        reach = f"; the map reaches from {west:.0f},{north:.0f} to {east:.0f},{south:.0f}"
+        places = Ground.of(there, excerpt.layer.factor).places(projection)
+        reach = "; the map reaches from {},{} to {},{}".format(*map(round, places))
     return ConfigurationError(
         f"{excerpt.in_words()}: nothing was there in this area; nothing was made{reach}"
     )

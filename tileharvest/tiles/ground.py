@@ -138,9 +138,15 @@ class Ground:
 
     def blocks(self, projection: Projection) -> list[int]:
         """Returns the outermost whole blocks in the west, north, east and south of the same rectangle. A
-        rectangle that ends where a block begins does not include that block."""
+        rectangle that ends where a block begins does not include that block. Parts of a millionth of a block
+        do not count."""
         west, north, east, south = self.places(projection)
-        return [floor(west), floor(north), ceil(east) - 1, ceil(south) - 1]
+        return [
+            floor(west + _ROUNDING),
+            floor(north + _ROUNDING),
+            ceil(east - _ROUNDING) - 1,
+            ceil(south - _ROUNDING) - 1,
+        ]
 
     @classmethod
     def of_places(cls, places: Places, projection: Projection | None) -> Self:

@@ -298,6 +298,7 @@ def test_a_full_disk_and_too_large_a_file_leave_the_file_from_before(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(b"before")
+    (tmp_path / f".{name}.0.unfinished").write_bytes(b"what a kill has left")
     with most_bytes_of_a_file(1000), pytest.raises(TileHarvestError, match="the disk is full"):
         write(path, world, history)
     with pytest.raises(TileHarvestError, match=r"more than 1\.0 kB, the most that was allowed; nothing was"):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from glob import escape
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -74,12 +76,18 @@ def made_whole(target: Path, watch: Watch, most_bytes: int | None = None) -> Ite
 
     If the block raises or is stopped, the file is removed and the target stays as it was. Raises
     TileHarvestError with one line if the disk is full or the folder cannot be written, or if the file has
-    more than `most_bytes`.
+    more than `most_bytes`. What a killed program has left of the target is removed.
     """
     beside = target.with_name(f".{target.name}.{token_hex(4)}.unfinished")
     with writing_to(target):
+        for left in target.parent.glob(f".{escape(target.name)}.*.unfinished"):
+            # One that somebody is writing is locked.
+            with suppress(OSError), left.open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
         try:
             with beside.open("xb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
                 growing = GrowingFile(file, target, watch, most_bytes)
                 yield growing
                 file.flush()

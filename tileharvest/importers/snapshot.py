@@ -227,8 +227,7 @@ class SnapshotSite:
 
     def has(self, place: Place) -> bool:
         """Returns whether there is a file for the tile, whatever its content."""
-        path = self.path(place)
-        return path is not None and path in self.snapshot.paths
+        return self.path(place) in self.snapshot.paths
 
     def place(self, path: str) -> Place | None:
         """Returns the tile of the file at this path, or None for a file that is not a tile."""

@@ -48,7 +48,6 @@ _UNREAD: Final = (
     "The history could not be read just now, so it is not known whether a watched area has changed. Nothing"
     " is lost."
 )
-
 _LEAST: Final = 3.0
 """The least seconds for sending, however long the history took."""
 

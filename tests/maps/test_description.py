@@ -88,14 +88,11 @@ MISTAKES = {
     "zooms = [0, -3]": r"'zooms': 0 is deeper than -3, .* comes first; write for example zooms = \[-3, 0\]",
     "zooms = [-3, 1]": "'zooms': 1 is deeper than 0, the deepest zoom",
     "bounds = [8, 46, 7, 47]": "'bounds': from 8 to 7 degrees east is nothing; write",
-    "bounds = [7, 46, 8, 91]": "'bounds': from 46 to 91 degrees north is nothing; write",
     "bounds = {zoom = 5, x = [1, 0], y = [0, 0]}": "'bounds': no tile of the zooms 0 to 24 lies there; write",
     "site_zooms = [-3, 0]": "'site_zooms': the site's own zooms lie between 0 and 24",
-    "site_zooms = [5, 4]": "'site_zooms': .* the coarsest comes first; write",
     'git = "owner/map"': "'git': 'owner/map' is not an address of .*, such as https://",
     'git = "--upload-pack=x://h"': "'git': '--upload-pack=x://h' is not an address of",
     'timezone = "Europe/Berln"': r"not a time zone; did you mean 'Europe/Berlin'\?",
-    'timezone = "?"': "not a time zone; write for example timezone =",
     'every = "6"': "'every': '6' is not an interval: write for example 1d, 6h or 7d",
     'at = "25:00"': "'at': '25:00' is not a time of the day: write for example 04:00",
     'every = "5h"\nat = "04:00"': "'at': every 5h is at another time each day; leave it out, or",
@@ -175,6 +172,14 @@ def test_a_file_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
     file.write_text('[two]\nurl = "http://two.example.net/"\n')
     os.utime(file, ns=stamps)
     assert list(load_maps(file)) == ["two"]
+
+
+def test_a_file_of_an_editor_of_windows_is_read_and_keeps_its_bytes(tmp_path: Path) -> None:
+    file, written = tmp_path / "maps.toml", b'\xef\xbb\xbf[a]\r\nurl = "http://h/"\r\n'
+    file.write_bytes(written)
+    add_map(file, "b", {"url": "http://h/"})
+    assert list(load_maps(file)) == ["a", "b"]
+    assert file.read_bytes().startswith(written)
 
 
 def test_maps_at_one_host_are_found_without_the_others(tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ def stamp_of(file: Path) -> _Stamp:
 @lru_cache(maxsize=1)
 def _read(file: Path, _: _Stamp) -> _Content:
     try:
-        entries = tomllib.loads(file.read_text(encoding="utf-8"))
+        # Editors of Windows begin a file with a mark that TOML does not know.
+        entries = tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigurationError(
             f"there is no {file}: `{program()} add NAME URL` writes one, or set TILEHARVEST_MAPS to yours"
@@ -150,7 +151,8 @@ def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
     `checked_entry` does, and if the file cannot be written.
     """
     checked_entry(file, name, entry)
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    # Read and written as bytes, which keeps the ends of lines.
+    text = file.read_bytes().decode() if file.exists() else ""
     lines = [f"[{json.dumps(name)}]" if "." in name else f"[{name}]"]
     lines += [f"{key} = {_as_toml(value)}" for key, value in entry.items()]
     replace_file(file, with_entry(text, lines))
@@ -168,7 +170,7 @@ def replace_file(file: Path, text: str) -> None:
     part = file.with_name(f"{file.name}.part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(text.encode())
         part.replace(file)
     except OSError as error:
         raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None

@@ -101,7 +101,6 @@ def test_reading_only_creates_nothing(url: str, file: Path) -> None:
     ("url", "message"),
     [
         ("data/history.sqlite", "names no database: write for example sqlite:///data/history.sqlite"),
-        ("nothing://x", "SQLite or PostgreSQL, not nothing"),
         ("mysql://host/history", "SQLite or PostgreSQL, not mysql"),
         ("postgresql://host:port/history", "names no database"),
         ("sqlite://data/history.sqlite", "is named behind three slashes, or four"),

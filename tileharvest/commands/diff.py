@@ -10,7 +10,7 @@ from typing import Any
 from tileharvest.commands.export_command import FILE, PICTURE, PLACE, ZOOM, ExportCommand
 from tileharvest.commands.project_command import Answer
 from tileharvest.commands.terminal import say
-from tileharvest.errors import ConfigurationError, ExitStatus
+from tileharvest.errors import ExitStatus
 from tileharvest.export.difference import LISTS, all_differences, changed_pixels, write_difference, write_list
 from tileharvest.export.excerpt import Excerpt
 from tileharvest.export.mosaic import format_of
@@ -37,12 +37,6 @@ class Command(ExportCommand):
         pictures = [path for path in paths if path.suffix.lower() not in LISTS]
         for path in pictures:
             format_of(path)
-        for path in paths:
-            if not path.parent.is_dir():
-                raise ConfigurationError(
-                    f"{path} cannot be made: there is no folder {path.parent}; nothing was made: make the"
-                    " folder, or name another"
-                )
         with self.excerpt(opts) as excerpt:
             # All pictures are planned before the first file, so that a mistake leaves no file.
             store = open_store(self.settings)

@@ -52,6 +52,15 @@ class ExportCommand(ProjectCommand):
     has_period: ClassVar[bool] = False
     """Whether it shows more than one day."""
 
+    def check(self, opts: Namespace) -> None:
+        given = getattr(opts, "file", None) or []
+        for path in map(Path, [given] if isinstance(given, str) else given):
+            if not path.parent.is_dir():
+                raise ConfigurationError(
+                    f"{path} cannot be made: there is no folder {path.parent}; nothing was made: make the"
+                    " folder, or name another"
+                )
+
     @contextmanager
     def excerpt(self, opts: Namespace) -> Iterator[Excerpt]:
         """Opens the history, and yields the excerpt that the options ask for. Raises TileHarvestError."""

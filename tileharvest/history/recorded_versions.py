@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, func, select
 
-from tileharvest.errors import HistoryError
+from tileharvest.errors import ExitStatus, HistoryError
 from tileharvest.history.areas import IN_SLICES, rows_in
 from tileharvest.history.outlines import in_words, known_map_id
 from tileharvest.history.schema import (
@@ -180,7 +180,8 @@ def tile_versions(
             its_layers = select(layers.c.name).where(layers.c.map == map_id).order_by(layers.c.name)
             names = connection.execute(its_layers).scalars().all()
             if layer not in names:
-                raise HistoryError(f"map '{map_name}' has no layer '{layer}'; it has {in_words(names)}")
+                there = f"map '{map_name}' has no layer '{layer}'; it has {in_words(names)}"
+                raise HistoryError(there, exit_status=ExitStatus.USAGE)
             query = query.where(layers.c.name == layer)
         return [recorded_version(row) for row in connection.execute(query)]
 

@@ -55,7 +55,6 @@ def step(
     [
         (Outcome.IGNORED, TRUSTED, ON_WALK, Step(skips=True)),
         (Outcome.IGNORED, TRUSTED, LATE, Step(skips=True)),
-        (Outcome.IGNORED, TRUSTED, IN_FULL, Step(seen=AS_IT_WAS)),
         (Outcome.IGNORED, TRUSTED, AUDITED, Step(skips=True)),
         (Outcome.IGNORED, DOUBTED, ON_WALK, Step(seen=AS_IT_WAS)),
         (Outcome.IGNORED, DOUBTED, LATE, Step()),

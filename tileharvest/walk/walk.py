@@ -224,9 +224,7 @@ class Walk:
         """
         there, missing = tiles_with(THERE, outcomes), tiles_with(MISSING, outcomes)
         same = same_states(marks, answers) & there
-        # Another worker may have withdrawn the trust after this one had read the mark. If the answer were not
-        # recorded, the tile would stay untrusted and would be asked again and again.
-        proved = 0 if asked.in_full else same & trusted
+        proved = same & trusted
         unchanged = outcomes.get(Outcome.IGNORED, 0)
         skips, doubts, seen = 0, 0, dict[int, Validator]()
         if self._goes_below(block):

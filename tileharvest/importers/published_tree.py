@@ -15,7 +15,7 @@ from tileharvest.tiles.block import blocks_of
 from tileharvest.tiles.outcomes import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from tileharvest.errors import SiteError
@@ -86,20 +86,21 @@ class PublishedTree:
         if not listed and not await self._harvest.unasked():
             raise await asyncio.to_thread(self._no_map, self._found.no_tiles())
         for places in in_parts(listed, _AT_ONCE):
-            unread = self._found.unread(await self._latest(places))
+            latest = await self._latest(_blocks(places))
+            unread = self._found.unread(latest)
             changed += unread
-            await self._keep(sorted(set(places).difference(unread)))
+            await self._keep({place: latest[place] for place in latest.keys() - unread})
         for pack in self._packs(changed):
             paths = [path for place in pack if (path := self._found.path(place)) is not None]
             await asyncio.to_thread(self._snapshot.fetch, paths)
             for places in in_parts(pack, _AT_ONCE):
-                await self._keep(places)
+                await self._keep(await self._latest(_blocks(places)))
         await self.keep_missed()
 
     async def keep_missed(self) -> None:
         """Keeps a result for each known tile that the commit does not list."""
         while missed := await self._harvest.unasked():
-            await self._keep([(block.layer, tile) for block in missed for _, tile in block.tiles()])
+            await self._keep(await self._latest(missed))
 
     def _fetched(
         self, entry: GitEntry, folder: Path, agent: str, check: Callable[[], None]
@@ -137,28 +138,28 @@ class PublishedTree:
             yield pack
             most = min(_GROWTH * most, _LARGEST_PACK)
 
-    async def _latest(self, places: Sequence[Place]) -> dict[Place, Version | None]:
-        """Returns the latest version of each of these tiles."""
-        known = [(block, await self._harvest.look_up(block)) for block in _blocks(places)]
+    async def _latest(self, blocks: Sequence[Block]) -> dict[Place, Version | None]:
+        """Returns the latest version of each tile of these blocks."""
+        known = [(block, await self._harvest.look_up(block)) for block in blocks]
         return {
             (block.layer, tile): one.versions.get(bit) for block, one in known for bit, tile in block.tiles()
         }
 
-    async def _keep(self, places: Sequence[Place]) -> None:
-        """Keeps a result for each of these tiles, whose changed files were fetched."""
-        harvest, latest = self._harvest, await self._latest(places)
+    async def _keep(self, latest: Mapping[Place, Version | None]) -> None:
+        """Keeps a result for each of these tiles, given their latest versions. Changed files were fetched."""
+        harvest = self._harvest
         verdicts, bodies = await asyncio.to_thread(self._found.judged, latest, harvest.day)
         for place, verdict in verdicts.items():
             version = latest[place]
             if verdict.outcome is Outcome.IGNORED and version is not None and version.image is not None:
                 harvest.cost_meter.spared_bytes += version.image.size
-        for block in _blocks(places):
+        for block in _blocks(latest):
             found = FoundBlock()
             for bit, tile in block.tiles():
                 found.add(bit, verdicts[block.layer, tile])
             await harvest.keep(block, found, {image: bodies[image] for image in found.images.values()})
 
 
-def _blocks(places: Sequence[Place]) -> list[Block]:
+def _blocks(places: Collection[Place]) -> list[Block]:
     layers = dict.fromkeys(name for name, _ in places)
     return [one for name in layers for one in blocks_of(name, (tile for of, tile in places if of == name))]

@@ -1,9 +1,7 @@
-"""What commands show of a history, what those that export refuse, and how they count what they did."""
+"""What commands show of a history, and what those that export refuse."""
 
 import json
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -87,12 +85,3 @@ def test_what_is_wrong_is_one_line_and_makes_nothing(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr.splitlines()[-1]
     assert [path for path in tmp_path.iterdir() if path.is_file()] == []
-
-
-def test_an_import_says_how_many_images_are_missing() -> None:
-    shown = SimpleNamespace(unread=[{}], missing=[{}] * 31_574, days={})
-    assert list(import_module("tileharvest.commands.import")._in_words("m", shown)) == [
-        "missing in the source: 1 day",
-        "missing in the source: 31,574 images; --json names them all",
-        "map 'm': nothing was imported",
-    ]

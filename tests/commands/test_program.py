@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from scrapy.cmdline import ScrapyArgumentParser
@@ -13,6 +14,7 @@ from scrapy.utils.project import get_project_settings
 
 from tests.commands.conftest import Tileharvest
 from tests.viewer.building import BLUE, FIRST, RED, World, picture
+from tileharvest.__main__ import main
 from tileharvest.tiles.grid import Tile
 
 COMMANDS = {
@@ -158,6 +160,12 @@ def test_a_viewer_without_any_map_says_how_to_add_one(
     monkeypatch.setattr("tileharvest.commands.serve.configure_logging", lambda settings: None)
     done = tileharvest("serve", "--host", "192.0.2.1")
     assert f"there is no {tmp_path / 'maps.toml'} yet: `tileharvest add NAME URL` writes one" in done.stderr
+
+
+def test_ctrl_c_while_the_program_is_loaded_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tileharvest.commands.program.main", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(SystemExit, match=r"^stopped$"):
+        main()
 
 
 def test_without_what_maps_need_a_line_says_what_to_install() -> None:

@@ -132,6 +132,8 @@ class Walk:
         Without zones that is the first level, even if only deep zooms are kept. A map of depth 17 would have
         more squares three levels above its deepest zoom than the whole map has tiles.
         """
+        self._zooms_above = range(self.top, deepest)
+        """The zooms below which the walk goes on."""
         self.goes_sideways = pyramid.is_endless and not zones
         """Whether the walk goes sideways along its top. Zones say themselves how far it goes."""
         self._ranges = {zoom: self._ranges_at(zoom) for zoom in range(self.top, deepest + 1)}
@@ -173,11 +175,8 @@ class Walk:
     def blocks_below(self, block: Block) -> list[Block]:
         """Returns the blocks below these tiles to ask for next. There are none above the walk's start, such
         as below a tile that a person has pushed, and below its deepest zoom."""
-        below = block.below(self.pyramid.factor) if self._goes_below(block) else ()
+        below = block.below(self.pyramid.factor) if block.zoom in self._zooms_above else ()
         return [one for child in below if (one := self.within(child)) is not None]
-
-    def _goes_below(self, block: Block) -> bool:
-        return self.top <= block.zoom < self.deepest
 
     def below(self, tile: Tile) -> list[Tile]:
         """Returns the tiles of `blocks_below`, below a single tile."""
@@ -227,7 +226,7 @@ class Walk:
         proved = same & trusted
         unchanged = outcomes.get(Outcome.IGNORED, 0)
         skips, doubts, seen = 0, 0, dict[int, Validator]()
-        if self._goes_below(block):
+        if block.zoom in self._zooms_above:
             if asked.audited:
                 skips = unchanged
             elif is_pruned:
@@ -269,7 +268,7 @@ class Walk:
 
         Most of these places may be empty. So at least `LEAST_KNOWN` of the drawn tiles are known ones.
         """
-        above = [block for block in (*tops, *known) if self._goes_below(block)]
+        above = [block for block in (*tops, *known) if block.zoom in self._zooms_above]
         if self.coarsest > self.top:
             factor = self.pyramid.factor
             for block in known:

@@ -37,7 +37,7 @@ class Command(ProjectCommand, crawl.Command):
 
     def answer(self, opts: Namespace) -> None:
         assert self.crawler_process is not None
-        crawler = self._create_crawler(opts.spider)
+        crawler = self.crawler_process.create_crawler(opts.spider)
         self.crawler_process.crawl(crawler, **opts.spargs)
         self.crawler_process.start()
         failed = self.crawler_process.bootstrap_failed

@@ -281,8 +281,7 @@ def import_kedamadiff(
         # Fails if nothing was ever harvested.
         known = map_outline(history, description.name)
     name = _layer_name(archive, description, known, layer)
-    said = str(archive.attributes.get("renderer")).lower()
-    usual = said if said in RENDERERS else USUAL.name
+    usual = RENDERERS.get(str(archive.attributes.get("renderer")).lower(), USUAL).name
     renderer = description.renderer or (known and known.renderer) or usual
     done = imported_days(history, description.name, archive.source)
     # The archive may have been written east of the map.

@@ -47,12 +47,13 @@ class Handed:
         self.reason = ""
         """Why it has failed. Empty if it has not."""
 
-    def __call__(self, failure: Failure) -> Any:
+    async def __call__(self, failure: Failure) -> Any:
         is_of_answer, self.is_at_spider = self.is_at_spider, True
         try:
             output = failure if self.errback is None else self.errback(failure)
             if isinstance(output, Failure):
                 output.raiseException()
+            each = await ensure_awaitable(iterate_spider_output(output))
         except Exception as error:
             # For an errback that raises what it was given Scrapy sends no signal.
             reason = f"errback raised {error!r}"
@@ -65,14 +66,10 @@ class Handed:
             self.is_consumed = True
             self.scheduler.through(self, reason)
             raise
-        # What comes of an answer that a spider middleware refused passes the middlewares.
-        return output if is_of_answer else self._consume(failure, output)
-
-    async def _consume(self, failure: Failure, output: Any) -> AsyncIterator[Any]:
-        """Yields the items of what an errback has returned, which may be anything that Scrapy accepts."""
-        each = await ensure_awaitable(iterate_spider_output(output))
-        async for one in self.scheduler.middleware.process_spider_output(failure, as_async_generator(each)):
-            yield one
+        if is_of_answer:
+            # What comes of an answer that a spider middleware refused passes the middlewares.
+            return each
+        return self.scheduler.middleware.process_spider_output(failure, as_async_generator(each))
 
 
 class LeaseMiddleware:

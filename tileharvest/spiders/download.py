@@ -30,7 +30,7 @@ from tileharvest.scheduler.crawl import as_error, cancel, crawl_of
 from tileharvest.spiders.blocks import ATTEMPT, BlockRequest, BlockResponse
 from tileharvest.spiders.connections import connections
 from tileharvest.spiders.outages import Outages, Patience
-from tileharvest.spiders.redirects import REDIRECTS, Redirects, addresses_of
+from tileharvest.spiders.redirects import REDIRECTS, addresses_of, follow
 from tileharvest.spiders.transfer import (
     HTTP_1_1,
     HTTP_2,
@@ -93,7 +93,6 @@ class TileDownloadHandler:
         self._adapts = settings.getbool("AUTOTHROTTLE_ENABLED")
         self._patience = Patience(settings)
         self._outages = Outages(self._crawl, outage_limits(settings), self._patience, self._probe)
-        self._redirects = Redirects(self._crawl, settings.getint("REDIRECT_MAX_TIMES"))
         self._own: tuple[str, ...] | None = None
         """The IP addresses of the map's own host, once they are known."""
         self._loop = asyncio.get_running_loop()
@@ -134,7 +133,7 @@ class TileDownloadHandler:
         if isinstance(reply, Exception):
             raise reply
         if "dont_redirect" not in request.meta:
-            url, reply = await self._redirects.follow(self._ask, request.method, url, reply, terms)
+            url, reply = await follow(self._crawl, self._ask, request.method, url, reply, terms)
         headers = Headers(reply.headers())
         kind = responsetypes.from_args(headers=headers, url=url, body=reply.body)
         return kind(url, status=reply.status, headers=headers, body=reply.body)
@@ -282,7 +281,7 @@ class TileDownloadHandler:
         found: Answer | Exception | None = None
         ask = partial(self._ask, waits=False)
         try:
-            _, last = await self._redirects.follow(ask, method, url, reply, terms)
+            _, last = await follow(self._crawl, ask, method, url, reply, terms)
             found = last.answer(by_head=method == "HEAD")
             block.size += len(found.body)
         except HeldError:

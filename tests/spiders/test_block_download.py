@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
-from scrapy import Request, Spider
+from scrapy import Spider
 from scrapy.exceptions import DownloadFailedError, IgnoreRequest
 from scrapy.utils.test import get_crawler
 
@@ -263,19 +263,6 @@ async def test_a_redirect_of_a_tile_is_followed_on_the_site() -> None:
             ["HEAD", site.path(tile)],
             ["HEAD", "/moved.png"],
         ]
-
-
-async def test_a_tile_that_waited_for_the_place_of_a_single_request_starts_when_that_is_answered() -> None:
-    async with stage(concurrency=1) as site:
-        site.go_on.clear()
-        single = asyncio.ensure_future(site.handler.download_request(Request(f"{site.url}/about")))
-        await site.until(lambda: len(site.heads) == 1)
-        asking = asyncio.ensure_future(site.ask(0b1))
-        await asyncio.sleep(0)
-        site.go_on.set()
-        async with asyncio.timeout(30):
-            assert (await asking).asked == 0b1
-        assert (await single).status == 200
 
 
 async def test_a_redirected_tile_that_would_wait_in_a_pause_is_left() -> None:

@@ -15,6 +15,7 @@ from tileharvest.errors import (
     AlreadyHarvestedError,
     BudgetError,
     MovedError,
+    QueueError,
     TileHarvestError,
 )
 from tileharvest.harvest.settings import harvest_for
@@ -386,7 +387,10 @@ class TileSpider(Spider):
         try:
             reason = await self._complete_or_go_on()
         except Exception as error:  # noqa: BLE001 - or the idle engine would call this again for ever
-            self.crawl.end(as_error(error))
+            scheduler = scheduler_of(self.crawler)
+            # A queue that is closed has not failed: the crawl ends. Or the scheduler has said why.
+            if scheduler is None or scheduler.is_open or not isinstance(error, QueueError):
+                self.crawl.end(as_error(error))
         else:
             if reason is not None:
                 self.crawl.end(reason)

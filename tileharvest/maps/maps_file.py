@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from tileharvest.errors import ConfigurationError, nearest, program
+from tileharvest.errors import ConfigurationError, TileHarvestError, nearest, program
 from tileharvest.maps.description import EXAMPLES, HostEntry, MapDescription
 from tileharvest.maps.regions import with_tiles
 
@@ -148,7 +149,7 @@ def add_map(file: Path, name: str, entry: dict[str, Any]) -> None:
 
     Values are texts, lists of texts or numbers, and tables of texts. The rest of the file stays as it is,
     comments included. A kill leaves either the old file or the new one. Raises ConfigurationError as
-    `checked_entry` does, and if the file cannot be written.
+    `checked_entry` does, and TileHarvestError if the file cannot be written.
     """
     checked_entry(file, name, entry)
     # Read and written as bytes, which keeps the ends of lines.
@@ -165,7 +166,7 @@ def with_entry(text: str, lines: Sequence[str]) -> str:
 
 
 def replace_file(file: Path, text: str) -> None:
-    """Replaces the file. A kill leaves either the old file or the new one. Raises ConfigurationError if the
+    """Replaces the file. A kill leaves either the old file or the new one. Raises TileHarvestError if the
     file cannot be written."""
     part = file.with_name(f"{file.name}.part")
     try:
@@ -173,7 +174,9 @@ def replace_file(file: Path, text: str) -> None:
         part.write_bytes(text.encode())
         part.replace(file)
     except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written ({error}); nothing was changed") from None
+        with suppress(OSError):
+            part.unlink()
+        raise TileHarvestError(f"{file} cannot be written ({error}); nothing was changed") from None
 
 
 def _as_toml(value: Any) -> str:

@@ -35,7 +35,6 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
     ("words", "said"),
     [
         (["harvst"], "there is no command 'harvst'; did you mean 'harvest'?"),
-        (["nonsense"], "there is no command 'nonsense'; tileharvest alone lists them"),
         (["harvest"], "write tileharvest harvest NAME... | --all"),
         (["film", "a", "--pace", "fast"], "argument --pace: fast cannot be: write 0.05 to 60"),
         (["film", "a", "--zoom"], "argument --zoom: expected one argument"),
@@ -189,3 +188,13 @@ def test_a_command_whose_reader_has_seen_enough_ends_without_a_word(words: list[
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=environment, check=False)
     os.close(writing)
     assert done.stderr == b""
+
+
+def test_a_full_disk_below_the_output_is_one_line() -> None:
+    command = [sys.executable, "-m", "tileharvest", "version"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert (
+        done.stderr == "error: disk full: the output could not be written whole; free space, and run again\n"
+    )

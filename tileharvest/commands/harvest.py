@@ -113,6 +113,8 @@ class Command(ProjectCommand, BaseRunSpiderCommand):
         )
         runner.run(in_turn())
         progress.hide()
+        if runner.fault is not None:
+            raise runner.fault
         in_order = [ends[name] for name in names if name in ends]
         if opts.json:
             write_json([end.as_plain() for end in in_order])

@@ -55,9 +55,8 @@ def run(argv: list[str], settings: Settings) -> NoReturn:
             raise AssertionError("Scrapy ends with SystemExit")
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:
-        # A reader such as `head` has closed the pipe.
-        close_output()
+    except OSError as error:
+        close_output(error)
         sys.exit(ExitStatus.ERROR)
 
 

@@ -75,8 +75,8 @@ class Command(ProjectCommand):
         asyncio.get_event_loop().run_until_complete(self._maps.close())
         if self._runner.under_way:
             say(f"left at once, and going on at the next start: {first_of(self._runner.under_way)}")
-        if self._fault is not None:
-            raise self._fault
+        if (fault := self._fault or self._runner.fault) is not None:
+            raise fault
 
     async def _names(self, served: AbstractAsyncContextManager[None]) -> AsyncIterator[str]:
         """Yields the maps as they become due, without end. `served` serves the viewer meanwhile."""
@@ -99,11 +99,13 @@ class Command(ProjectCommand):
 
     async def _ended(self, name: str, spider: Spider | None) -> None:
         status = ExitStatus.ERROR
-        if isinstance(spider, TileSpider):
-            status = spider.crawl.exit_status
-            if spider.crawl.harvest is not None:
-                write_line(HarvestEnd.of(spider).in_words)
-                sys.stdout.flush()
-        if not self._runner.under_way:
-            self._progress.hide()
-        await self._maps.done(name, status, is_stopping=self._runner.is_stopping)
+        try:
+            if isinstance(spider, TileSpider):
+                status = spider.crawl.exit_status
+                if spider.crawl.harvest is not None:
+                    write_line(HarvestEnd.of(spider).in_words)
+                    sys.stdout.flush()
+        finally:
+            if not self._runner.under_way:
+                self._progress.hide()
+            await self._maps.done(name, status, is_stopping=self._runner.is_stopping)

@@ -67,6 +67,8 @@ class Runner:
         self._stopping: dict[str, asyncio.Task[None]] = {}
         self.is_stopping = False
         """Whether a signal has ended all harvests of this process."""
+        self.fault: OSError | None = None
+        """Why what was to be written of a harvest could not be. The harvests go on."""
 
     @property
     def under_way(self) -> list[str]:
@@ -164,4 +166,7 @@ class Runner:
         # Not reached after the second signal, so that the map stays under way.
         del self._crawlers[name]
         self._progress.remove(name)
-        await self._ended(name, crawler.spider)
+        try:
+            await self._ended(name, crawler.spider)
+        except OSError as error:
+            self.fault = error

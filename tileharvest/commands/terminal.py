@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -40,17 +41,22 @@ def failing_clearly(command: Any) -> Iterator[None]:
     except TileHarvestError as error:
         write_error(str(error))
         command.exitcode = error.exit_status
-    except BrokenPipeError:
-        close_output()
+    except OSError as error:
+        close_output(error)
         command.exitcode = ExitStatus.ERROR
 
 
-def close_output() -> None:
-    """Drops what is still to be written on stdout, because its reader has closed the pipe.
+def close_output(error: OSError) -> None:
+    """Drops what is still to be written on stdout, because its reader has closed the pipe, or the disk is
+    full. Raises any other error.
 
     Python flushes stdout when it ends. That must not fail once more.
     """
+    if error.errno not in (errno.EPIPE, errno.ENOSPC):
+        raise error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if error.errno == errno.ENOSPC:
+        write_error("disk full: the output could not be written whole; free space, and run again")
 
 
 @contextlib.contextmanager

@@ -224,10 +224,18 @@ async def test_an_endless_layer_is_walked_from_its_known_tiles_too(tmp_path: Pat
     assert first == {seed, apart}
 
 
-async def test_what_exists_and_is_not_kept_is_not_counted(tmp_path: Path) -> None:
-    (block,) = blocks_of(LAYER, FIRST_LEVEL[:1])
-    async with opened(tmp_path, zooms=(0, 0)) as harvest:
-        await harvest.keep(block, FoundBlock({Outcome.IGNORED: block.mask}, is_kept=False), {})
+async def test_something_was_asked_below_where_there_is_a_result_or_no_kept_zoom(tmp_path: Path) -> None:
+    """Also far below: what lies between was asked, too, and could not be kept."""
+    site = replace(SITE, layers=(replace(SITE.layers[0], pyramid=Pyramid(3)),))
+    tops = [Tile(-2, x, y) for x in (-4, 4) for y in (-4, 4)]
+    blocks = [blocks_of(LAYER, [tile])[0] for tile in (*tops, Tile(-1, 2, 2))]
+    async with opened(tmp_path, site=site) as harvest:
+        await keep_all(harvest, Outcome.NOTHING, Tile(0, 5, 3))
+        await keep_all(harvest, Outcome.IGNORED, tops[0])
+        assert [await harvest.has_gone_below(one) for one in blocks[:4]] == [True, False, False, True]
+    async with opened(tmp_path, site=site, zooms=(0, 0)) as harvest:
+        assert [await harvest.has_gone_below(one) for one in (blocks[1], blocks[4])] == [True, False]
+        await harvest.keep(blocks[1], FoundBlock({Outcome.IGNORED: blocks[1].mask}, is_kept=False), {})
         assert harvest.tally == {}
 
 

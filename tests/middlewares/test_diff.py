@@ -59,10 +59,12 @@ def asking(*tiles: Tile, method: str = "HEAD", **options: Any) -> BlockRequest:
 def judged(
     folder: Path, request: BlockRequest, answers: Mapping[Tile, Answer | Exception], **keys: Any
 ) -> BlockResult:
-    """What is found in the answers."""
+    """What is found in the answers, given what the harvest has `recorded` before."""
+    recorded = keys.pop("recorded", ())
 
     async def run() -> BlockResult:
         async with opened(folder, keys.pop("day", LATER), **keys) as harvest:
+            await keep(harvest, recorded)
             diff = middleware(harvest)
             assert await diff.process_request(request) is None
             gets = request.block.mask if request.method == "GET" else request.gets
@@ -195,12 +197,13 @@ def test_a_walk_asks_a_tile_once_unless_a_lease_was_lost(folder: Path, options: 
     assert request.block.mask == (mask(KNOWN, NEW) if options else mask(KNOWN))
 
 
-@pytest.mark.parametrize("attempt", [1, 2])
-def test_the_walk_remembers_no_tile_that_was_handed_out_before(folder: Path, attempt: int) -> None:
-    above, lease = Tile(-1, 2, -2), {"id": 1, "attempt": attempt}
+@pytest.mark.parametrize("is_below_asked", [True, False])
+def test_a_lost_lease_forgets_a_tile_with_results_below(folder: Path, is_below_asked: bool) -> None:
+    above, lease = Tile(-1, 2, -2), {"id": 1, "attempt": 2}
+    recorded = [TileResult(LAYER, NEW, Outcome.NOTHING)] if is_below_asked else []
     answers = {above: Answer(200, Validator(ETAG), len(BODY), BODY)}
-    found = judged(folder, asking(above, method="GET", meta={"lease": lease}), answers)
-    assert bool(found.found.seen) is (attempt == 1)
+    found = judged(folder, asking(above, method="GET", meta={"lease": lease}), answers, recorded=recorded)
+    assert bool(found.found.seen) is not is_below_asked
 
 
 def test_a_block_of_which_every_tile_has_a_result_is_answered_without_asking(folder: Path) -> None:

@@ -299,6 +299,19 @@ class Harvest:
         record = self._record
         return await asyncio.wrap_future(record.history.reader.submit(record.look_up, block))
 
+    async def has_gone_below(self, block: Block) -> bool:
+        """Returns whether anything below the tiles of a block may have been asked in this harvest. Also
+        returns True if nobody knows. Takes a query for each zoom. Raises HistoryError.
+
+        Looks into the whole squares below the tiles, because tiles between may have been asked and not kept.
+        """
+        walk = self.layers[block.layer].walk
+        # Tiles at zooms that are not kept have no result.
+        if block.zoom < walk.deepest and block.zoom + 1 not in walk.kept_zooms:
+            return True
+        below = [part for _, tile in block.tiles() for part in walk.kept_below(tile)]
+        return await asyncio.to_thread(self._record.has_result, block.layer, below)
+
     async def mend(self, latest: Version, renewed: Validator | None, body: bytes, *, late: bool) -> None:
         """Puts the image of a tile that was fetched and has the bytes of its latest version into the store
         again, if it may be damaged there. `renewed` is the validator of the answer. Raises StoreError.

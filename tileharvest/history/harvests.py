@@ -182,6 +182,11 @@ class HarvestRecord:
 
         return self.history.read(read)
 
+    def has_result(self, layer: str, areas: Sequence[TileRange]) -> bool:
+        """Returns whether this harvest has a result for any tile of these areas."""
+        its = self.id, self._layer_ids[layer], areas
+        return self.history.read(lambda opened: any(one.asked & mask for one, mask in found_in(opened, *its)))
+
     def outcomes(self, layer: str, tiles: Sequence[Tile]) -> dict[Tile, Outcome]:
         """Returns the outcomes of these tiles in this harvest. Tiles without a result are left out."""
         blocks = blocks_of(layer, tiles)

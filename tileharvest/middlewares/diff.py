@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from tileharvest.harvest.harvest import Harvest
     from tileharvest.tiles.versions import Version
+    from tileharvest.walk.walk import Asked
 
 
 _logger = logging.getLogger(__name__)
@@ -111,9 +112,12 @@ class DiffMiddleware:
             return response
         if response.result is not None:
             return response
-        harvest = self._harvest
+        harvest, asked = self._harvest, request.asked
+        if request.was_leased:
+            # What lies below a block that was handed out before may have been asked before it.
+            asked = replace(asked, late=asked.late or await harvest.has_gone_below(request.block))
         answers = harvest.understood_all(response.answers)
-        response.result = result = self._judge(request, response, answers)
+        response.result = result = self._judge(request, response, answers, asked)
         for bit in bits_of(result.found.outcomes.get(Outcome.NOT_MODIFIED, 0)):
             answer, latest = answers[bit], request.known.versions[bit]
             assert isinstance(answer, Answer)
@@ -122,7 +126,11 @@ class DiffMiddleware:
         return response
 
     def _judge(
-        self, request: BlockRequest, response: BlockResponse, answers: Mapping[int, Answer | Exception]
+        self,
+        request: BlockRequest,
+        response: BlockResponse,
+        answers: Mapping[int, Answer | Exception],
+        asked: Asked,
     ) -> BlockResult:
         """Judges the answers about a block, as the renderer understands them, given what the history knows of
         it."""
@@ -139,8 +147,6 @@ class DiffMiddleware:
         for bit in bits_of(others):
             by_get = bool(response.gets >> bit & 1)
             self._judge_tile(result, request, bit, answers[bit], versions.get(bit), by_get=by_get)
-        # What lies below a block that was handed out before may have been asked before it.
-        asked = replace(request.asked, late=True) if request.was_leased else request.asked
         found.seen, found.skips, found.doubts = walk.steps(
             block, outcomes, answers, known.remembered, known.trusted, asked, is_pruned=decision.is_pruned
         )

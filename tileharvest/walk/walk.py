@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import msgspec
 
 from tileharvest.tiles.block import bits_of, blocks_in, blocks_of, joined, mask_of, mask_within
+from tileharvest.tiles.grid import TileRange
 from tileharvest.tiles.outcomes import MISSING, THERE, Outcome, tiles_with
 from tileharvest.tiles.verdict import OK, Answer
 from tileharvest.tiles.versions import Validator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tileharvest.tiles.block import Block
-    from tileharvest.tiles.grid import Tile, TileRange, Zone
+    from tileharvest.tiles.grid import Tile, Zone
     from tileharvest.tiles.pyramid import Pyramid
     from tileharvest.walk.change_index import ChangedGround
 
@@ -284,6 +285,12 @@ class Walk:
     def kept(self) -> tuple[TileRange, ...]:
         """Returns all tiles that are kept, as ranges. Ranges of several zones may overlap."""
         return tuple(r for zoom in self.kept_zooms for r in self._ranges[zoom])
+
+    def kept_below(self, tile: Tile) -> list[TileRange]:
+        """Returns all kept tiles within the tile's square, the tile itself included, as ranges."""
+        square, factor = TileRange.of(tile), self.pyramid.factor
+        parts = (r.intersection(square.at_zoom(r.zoom, factor)) for r in self.kept() if r.zoom >= tile.zoom)
+        return [part for part in parts if part is not None]
 
     def _ranges_at(self, zoom: int) -> tuple[TileRange, ...]:
         whole = self.pyramid.range_at(zoom)

@@ -1,10 +1,10 @@
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.end_to_end.project import Project
 from tests.viewer.asking import Client, serving
 from tests.viewer.building import FIRST, World, picture
 from tileharvest.tiles.grid import Tile
@@ -20,11 +20,9 @@ def page_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(project: Project) -> World:
     """Without maps and without data."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return World(folder)
+    return World(project.folder)
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,9 @@ COMMANDS = {
 }
 
 
-def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
-    done = tileharvest()
+@pytest.mark.parametrize("words", [[], ["help"]])
+def test_alone_it_lists_its_commands(tileharvest: Tileharvest, words: list[str]) -> None:
+    done = tileharvest(*words)
     assert done.returncode == 0
     assert "  harvest      Harvest maps, and show progress and outcomes\n" in done.stdout
     assert "\\n" not in done.stdout
@@ -51,6 +52,7 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest) -> None:
         (["maps", "-s", "PROMETHEUS_PORT=65536"], "65536 cannot be: write a whole number, 0 to 65535"),
         (["maps", "-s", "LOG_ENABLED=maybe"], "maybe cannot be: write True or False"),
         (["maps", "-s", "LOG_FILE=/nowhere/log"], "/nowhere/log cannot be written: "),
+        (["maps", "--pidfile", "/nowhere/pid"], "--pidfile cannot be written: "),
         (["maps", "-s", "SCHEDULER=nowhere"], "SCHEDULER nowhere cannot be loaded: "),
         (["maps", "-s", "SEGMENT_RESOLVER=json.Nothing"], "json.Nothing cannot be loaded: Module 'json'"),
         (["maps", "-s", "SPIDER_MODULES=nowhere"], "nowhere cannot be loaded: No module named 'nowhere'"),

@@ -69,7 +69,7 @@ def _checked(argv: list[str], settings: Settings) -> list[str]:
     word = next((word for word in argv[1:] if not word.startswith("-")), None)
     if word is None and "--version" in argv:
         word, argv = "version", [argv[0], "version"]
-    if word is None:
+    if word in (None, "help"):
         write_line(f"{program()} COMMAND [options]: the time machine for web maps")
         write_line("")
         for known, command in sorted(_commands(commands.__name__).items()):

@@ -136,7 +136,10 @@ class ProjectCommand(ScrapyCommand):
         super().add_options(group)
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
-        super().process_options(args, opts)
+        try:
+            super().process_options(args, opts)
+        except OSError as error:
+            _refuse(f"the file of --pidfile cannot be written: {error}")
         settings = self.settings
         is_named = (settings.getpriority("LOG_LEVEL") or 0) >= SETTINGS_PRIORITIES["cmdline"]
         if self.log_level is not None and not is_named:

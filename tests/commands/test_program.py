@@ -58,8 +58,12 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest, words: list[str])
         (["maps", "-s", "SPIDER_MODULES=nowhere"], "nowhere cannot be loaded: No module named 'nowhere'"),
         (["maps", "-s", 'ADDONS={"no.where": 300}'], "ADDONS no.where cannot be loaded: No module named"),
         (["maps", "-s", 'DOWNLOAD_HANDLERS={"http": "no.where"}'], "no.where cannot be loaded: No module"),
-        (["run", "-s", "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"], "take the setting"),
+        (
+            ["run", "-s", "TWISTED_REACTOR=twisted.internet.selectreactor.SelectReactor"],
+            "take it out, or write",
+        ),
         (["harvest", "small", "-s", "DATABASE_URL=nowhere"], "the history's address names no database"),
+        (["maps", "-s", "SCHEDULER_QUEUE=rabbit"], "SCHEDULER_QUEUE 'rabbit' is none of: memory, sqlite"),
         (["harvest", "small", "-L", "foo"], "LOG_LEVEL 'foo' cannot be: write one of CRITICAL"),
         (["history", "a", "0_0_0"], "x and y are odd at zoom 0"),
         (["areas", "a", "--layer", "day"], "--layer is for an area that is added"),

@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.settings import Settings
 from scrapy.spiders import Spider
 
-from tileharvest.errors import ConfigurationError, QueueError
+from tileharvest.errors import QueueError
 from tileharvest.harvest.settings import harvest_for
 from tileharvest.politeness.settings import rules_for
 from tileharvest.queue.port import PUSHED, Entry, Worker
@@ -73,15 +73,6 @@ def test_requests_wait_in_redis_where_one_is_named(
     for name, value in given.items():
         settings.set(name, value)
     assert queue_kind(settings) == kind
-
-
-def test_a_queue_that_is_none_is_refused_before_anything_is_touched(
-    settings: Settings, tmp_path: Path
-) -> None:
-    settings.set("SCHEDULER_QUEUE", "rabbit")
-    with pytest.raises(ConfigurationError, match="'rabbit' is none of: memory, sqlite, redis"):
-        queue_file(settings)
-    assert not (tmp_path / "data").exists()
 
 
 class ForeignSpider(Spider):

@@ -22,6 +22,7 @@ from scrapy.utils.misc import load_object
 
 from tileharvest.commands.terminal import failing_clearly, write_error, write_json, write_line
 from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
+from tileharvest.queue.settings import queue_kind
 from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.site_probe import SiteProbeSpider
 
@@ -38,6 +39,8 @@ _LEAST: Final = {"LEASE_SECONDS": 0.1, "PROGRESS_INTERVAL": 0.1} | dict.fromkeys
     ("DEPTH_PRIORITY", "FEED_EXPORT_INDENT", "REDIRECT_PRIORITY_ADJUST", "RETRY_PRIORITY_ADJUST"), -1000
 )
 """The least values of settings, of ours and of Scrapy's, for which it is not 0."""
+_AS_USUAL: Final = ("TWISTED_REACTOR", "TWISTED_REACTOR_ENABLED", "FORCE_CRAWLER_PROCESS")
+"""Scrapy's settings that a crawl of this program cannot change."""
 _PORTS: Final = ("PROMETHEUS_PORT", "REDIS_PORT")
 _CLASS: Final = re.compile(r"(\w+\.)+[A-Z]\w*")
 """The path of a class, as a usual value of a setting."""
@@ -149,13 +152,12 @@ class ProjectCommand(ScrapyCommand):
         with failing_clearly(self):
             self._refuse_unknown_options(args)
             _check_settings(settings)
-            reactor = default_settings.TWISTED_REACTOR
-            if self.requires_crawler_process and settings["TWISTED_REACTOR"] != reactor:
-                # With another one, nothing of ours would ever begin.
-                raise ConfigurationError(
-                    f"TWISTED_REACTOR {settings['TWISTED_REACTOR']} cannot be: take the setting out, or write"
-                    f" {reactor}"
-                )
+            queue_kind(settings)
+            # With other values, nothing of ours would ever begin.
+            for name in _AS_USUAL if self.requires_crawler_process else ():
+                said, usual = settings[name], getattr(default_settings, name)
+                if str(said) != str(usual):
+                    raise ConfigurationError(f"{name} {said} cannot be: take it out, or write {usual}")
             # Scrapy does this only when it makes a crawler process. The add-on brings the spiders of maps.
             AddonManager.load_pre_crawler_settings(settings)
             # People write -- before a tile whose name begins with a minus.

@@ -60,14 +60,9 @@ class Difference(NamedTuple):
     now: str | None
 
 
-def compared_zoom(excerpt: Excerpt) -> int:
-    """Returns the zoom whose tiles are compared: the deepest one that the map kept by the first day."""
-    return excerpt.zooms()[0]
-
-
 def differences_in(excerpt: Excerpt, area: TileRange) -> Iterator[Difference]:
-    """Yields the changed tiles of an area of that zoom between the excerpt's first day and its last, in
-    columns from left to right. May be called by several threads. Raises HistoryError."""
+    """Yields the changed tiles of an area between the excerpt's first day and its last, in columns from left
+    to right. May be called by several threads. Raises HistoryError."""
     for part in area.slices(MOST_COLUMNS):
         found = differences(excerpt.history, excerpt.layer.id, part, excerpt.first, excerpt.last)
         for tile, (before, now) in sorted(found.items()):
@@ -76,8 +71,9 @@ def differences_in(excerpt: Excerpt, area: TileRange) -> Iterator[Difference]:
 
 
 def all_differences(excerpt: Excerpt) -> Iterator[Difference]:
-    """Yields the changed tiles of the whole excerpt. Memory holds some columns of them."""
-    zoom = compared_zoom(excerpt)
+    """Yields the changed tiles of the whole excerpt, of the deepest zoom that the map kept by the first day.
+    Memory holds some columns of them."""
+    zoom = excerpt.zooms()[0]
     box = excerpt.box(zoom)
     if box is not None:
         for part in box.tiles(zoom, excerpt.tile_size).slices(_COLUMNS):
@@ -123,7 +119,7 @@ def write_difference(
     or is not made. Raises TileHarvestError.
     """
     excerpt = sheet.excerpt
-    zoom, factor, size = compared_zoom(excerpt), excerpt.layer.factor, excerpt.tile_size
+    zoom, factor, size = excerpt.zooms()[0], excerpt.layer.factor, excerpt.tile_size
     days = excerpt.past(sheet.zoom, excerpt.first), excerpt.past(sheet.zoom)
 
     def image(past: PastLayer | None, part: Composition | str | None) -> Image.Image | None:

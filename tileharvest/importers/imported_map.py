@@ -25,7 +25,7 @@ from tileharvest.tiles.outcomes import Outcome
 from tileharvest.tiles.versions import Validator, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from zoneinfo import ZoneInfo
 
@@ -152,13 +152,13 @@ class ImportedMap:
         store."""
         paths = site.snapshot.paths if changed is None else changed
         places = dict.fromkeys(filter(site.is_kept, site.places(paths)))
+        known = [place for place in self._latest if place[0] in site.layers]
         if changed is None:
-            places |= dict.fromkeys(filter(site.is_kept, self._known(site)))
-        known = sum(1 for _ in self._known(site))
+            places |= dict.fromkeys(filter(site.is_kept, known))
         missing = sum(place in self._latest and not site.has(place) for place in places)
-        if missing > known / 2:
+        if missing > len(known) / 2:
             raise MovedError(
-                f"{missing} of the {known} tiles known of map '{self._description.name}' are missing in"
+                f"{missing} of the {len(known)} tiles known of map '{self._description.name}' are missing in"
                 f" {site.snapshot.name}: the map has moved rather than vanished"
             )
         results: dict[Place, Verdict] = {}
@@ -174,10 +174,6 @@ class ImportedMap:
         if not results and not self._latest:
             raise site.no_tiles()
         return results
-
-    def _known(self, site: SnapshotSite) -> Iterator[Place]:
-        """Yields the existing tiles of the snapshot's layers, by their latest versions."""
-        return (place for place in self._latest if place[0] in site.layers)
 
 
 async def import_folder(imported: ImportedMap, folder: Path, day: date, watch: ImportWatch) -> None:

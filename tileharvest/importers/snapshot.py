@@ -78,8 +78,7 @@ class FolderSnapshot(Snapshot):
         if not folder.is_dir():
             raise ConfigurationError(f"{folder} is not a folder; nothing was changed")
         self._folder = str(folder)
-        tree = os.walk(folder, onerror=_refuse)
-        found = (os.path.join(place, name) for place, _, names in tree for name in names)  # noqa: PTH118
+        found = (f"{place}/{name}" for place, names in _tree(self._folder) for name in names)
         super().__init__(f"folder {folder}", frozenset(path[len(self._folder) + 1 :] for path in found))
 
     def validator(self, path: str) -> Validator:
@@ -98,6 +97,17 @@ class FolderSnapshot(Snapshot):
                     yield file.read()
             except OSError as error:
                 _refuse(error)
+
+
+def _tree(folder: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each folder with the names of its files. Links are followed, but not to a folder above, which
+    would lead round in circles."""
+    for place, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        yield place, names
+        above = f"{os.path.realpath(place)}/"
+        for one in [one for one in folders if os.path.islink(f"{place}/{one}")]:  # noqa: PTH114 - for speed
+            if above.startswith(f"{os.path.realpath(f'{place}/{one}')}/"):
+                folders.remove(one)
 
 
 def _refuse(error: OSError) -> NoReturn:

@@ -131,8 +131,7 @@ def wishes_for(settings: BaseSettings, description: MapDescription) -> Wishes | 
         return None
     targets, missing = parse_targets(texts, os.environ)
     if missing:
-        reasons = ", ".join(missing)
-        _logger.warning("an address to notify is left out: %s; this goes on without", reasons)
+        _logger.warning("an address to notify is left out: %s; this goes on without", ", ".join(missing))
     if not targets:
         return None
     viewer = description.viewer or setting(settings, "VIEWER_URL")
@@ -221,8 +220,7 @@ def _send(target: Target, message: Message, picture: bytes | None, patience: flo
         return "Apprise does not understand the address"
     attached = None
     if picture is not None:
-        name, kind = "change.jpg", "image/jpeg"
-        attached = AttachMemory(content=picture, name=name, mimetype=kind)  # type: ignore[no-untyped-call]
+        attached = AttachMemory(content=picture, name="change.jpg", mimetype="image/jpeg")  # type: ignore[no-untyped-call]
     result = service.notify(
         title=message.title,
         body=message.body,

@@ -59,7 +59,7 @@ class Command(ProjectCommand):
         return {**counts.as_plain(), "workers": listed, **orders, "harvest": harvest}, lines
 
 
-async def _look(queue: RequestQueue, segment: str | None) -> tuple[Counts, Controls, Sequence[Worker] | None]:
+async def _look(queue: RequestQueue, segment: str | None) -> _Found:
     """Returns what is in the queue, the orders, and the workers, whom only a shared queue knows."""
     return await queue.counts(segment), await controls_of(queue), await queue.workers()
 

@@ -28,7 +28,6 @@ from tileharvest.history.database import History
 from tileharvest.history.outlines import map_outline
 from tileharvest.maps.named_areas import NamedArea
 from tileharvest.pictures.pixels import on_ground
-from tileharvest.renderers.xyz import mercator
 from tileharvest.store.files import FileStore
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.ground import Ground, Projection
@@ -100,17 +99,6 @@ def test_what_a_map_does_not_have_is_said(history: History, wanted: dict[str, An
     with pytest.raises(ConfigurationError, match=r"\S") as caught:
         excerpt_of(history, MAP, **wanted, named={"spawn": SPAWN})
     assert words in str(caught.value)
-
-
-def test_a_map_of_the_earth_is_cut_by_degrees(tmp_path: Path) -> None:
-    """Of the square of Mercator the quarter north and east of (0, 0) is the upper right one."""
-    world = World(tmp_path)
-    layer = Layer("zoom1", Pyramid(1), "png", tile_size=(256, 256), projection=mercator(1))
-    world.harvest(FIRST, {Tile.at(0, 1, 0): coloured()}, layer=layer.name, described=layer, renderer="xyz")
-    with History.open_read_only(f"sqlite:///{world.database}") as history:
-        found = excerpt_of(history, MAP, area="0,0,85.0511287,179.9999999").box(0)
-    assert found is not None
-    assert (found.width, found.height) == (256, 256)
 
 
 def test_zooms_are_written_in_these_ways() -> None:

@@ -52,6 +52,12 @@ def test_corners_of_blocks_belong_to_the_area_whichever_is_named_first() -> None
     assert rectangle_of(((5.9, -7.5), (-2.1, 0.2)), TOP_DOWN, "overviewer") == wanted
 
 
+def test_corners_of_the_earth_are_degrees() -> None:
+    """At 85.0511287 degrees the square world ends, as far from the equator as 180 degrees east are."""
+    found = rectangle_of(((0, 180), (85.0511287, -90)), EARTH, Xyz.name)
+    assert found == pytest.approx((-90, -180, 180, 0), abs=1e-6)
+
+
 @pytest.mark.parametrize("corners", [((86, 0), (0, 1)), ((10, 5), (20, 5))])
 def test_corners_that_are_none_of_plain_tiles_are_refused(corners: Corners) -> None:
     with pytest.raises(ValueError, match=r"85.05 degrees|not a rectangle"):

@@ -12,10 +12,8 @@ import pytest
 from tests.end_to_end.project import Project
 from tests.end_to_end.real_maps import ANTWORLD, ANTWORLD_DEPTH
 from tests.end_to_end.rendering import Rendering
-from tests.servers.misbehaving import Misbehaving
 from tests.servers.nginx import Nginx, nginx
 from tests.servers.published import published
-from tests.servers.rules import Slow
 
 PART: Final = {
     "zooms": [-2, 0],
@@ -78,17 +76,6 @@ def test_a_small_map_is_counted_to_the_request_and_later_plans_are_the_last_harv
     assert again["expected"]["requests"] == report["requests"]
     shown = project.scrapy("plan", ANTWORLD, "--why").stdout
     assert "next walk: full, every tile is asked\nwhy: walk = full is set\n" in shown
-
-
-def test_a_sample_keeps_to_the_concurrency_of_the_map(
-    project: Project, site: Rendering, misbehaving: Callable[[Path], Misbehaving]
-) -> None:
-    slow = Slow(0.05)
-    server = misbehaving(site.folder)
-    server.rule_for_all = slow
-    project.add_map(ANTWORLD, server.url, concurrency=2)
-    assert planned(project, ANTWORLD)["asked"] == len(server.received)
-    assert slow.most == 2
 
 
 def test_a_canvas_that_takes_days_is_planned_with_a_region_that_takes_less(

@@ -80,10 +80,7 @@ def test_a_new_day_adds_what_is_new_before_the_index_and_removes_the_lists_that_
 
 
 def test_files_of_others_stay_and_an_occupied_folder_is_refused(small: World, tmp_path: Path) -> None:
-    for name, words in (
-        ("images/mine.png", "holds files that were not published"),
-        (MARK, "holds another map"),
-    ):
+    for name, words in (("images/mine.png", "holds files that were"), (MARK, "holds another map")):
         theirs = tmp_path / words
         (theirs / name).parent.mkdir(parents=True)
         (theirs / name).write_bytes(b'{"map": "nether"}')

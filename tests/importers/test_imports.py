@@ -21,7 +21,6 @@ from tileharvest.renderers.registry import RENDERERS
 from tileharvest.tiles.grid import Tile
 from tileharvest.tiles.outcomes import Outcome
 
-PLAIN_FILE = {"README.md": b"The map is elsewhere."}
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 1234\n" % 1
 DEEPEST, ABOVE = "2/1/1.png", ("0/0/0.png", "1/0/0.png")
 TILE = Tile.at(0, 1, 1)
@@ -71,7 +70,7 @@ def test_where_a_branch_has_no_tile_those_that_have_some_are_named(
     imports: Imports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_fetched: bool
 ) -> None:
     """A hook of git, which names its own repository to every git, may run the import."""
-    folder = repository(tmp_path / "map.git", {FIRST: PLAIN_FILE}).folder
+    folder = repository(tmp_path / "map.git", {FIRST: {"README.md": b"The map is elsewhere."}}).folder
     for branch, files in (("gh-pages", {ABOVE[0]: dot(1)}), ("src", {"draw.py": b"#"})):
         other = FastImport(folder, branch)
         other.commit(moment_of(FIRST), files)

@@ -66,7 +66,6 @@ def test_alone_it_lists_its_commands(tileharvest: Tileharvest, words: list[str])
         (["harvest", "small", "-a", "dri=1"], "'dri' is not known; did you mean 'dry'?"),
         (["harvest", "small", "-a", "map=other"], "write tileharvest harvest other"),
         (["harvest", "small", "--at-once", "0"], "argument --at-once: 0 cannot be: write a whole number, 1"),
-        (["harvest", "small", "--day", "soon"], "soon is not a day: write it as 2"),
         (["run", "smal"], "has no map 'smal'; did you mean 'small'?"),
         (["run", "-s", "SEGMENT=run"], "map 'small' is never due"),
         (["crawl", "overviewer"], "which map? say -a map=NAME"),
@@ -165,6 +164,16 @@ def test_ctrl_c_while_the_program_is_loaded_is_one_word(monkeypatch: pytest.Monk
     monkeypatch.setattr("tileharvest.commands.program.main", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(SystemExit, match=r"^stopped$"):
         main()
+
+
+def test_settings_that_cannot_be_loaded_are_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCRAPY_SETTINGS_MODULE", "nowhere")
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr().err.startswith("error: the settings nowhere cannot be loaded: No module")
 
 
 def test_without_what_maps_need_a_line_says_what_to_install() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import sys
 from importlib import import_module
@@ -30,7 +31,11 @@ def main() -> None:
     the folder of a Scrapy project, and below it, the settings of that project count, as if they named the
     add-on. Elsewhere our own settings count.
     """
-    init_env(os.environ.get("SCRAPY_PROJECT", "default"))
+    try:
+        init_env(os.environ.get("SCRAPY_PROJECT", "default"))
+    except configparser.Error as error:
+        write_error(f"scrapy.cfg cannot be read: {error}")
+        sys.exit(ExitStatus.USAGE)
     is_ours = os.environ.setdefault(ENVVAR, _OURS) == _OURS
     try:
         settings = get_project_settings()

@@ -8,6 +8,7 @@ import pytest
 from scrapy import Spider
 from scrapy.crawler import Crawler
 
+from tileharvest.errors import QueueError
 from tileharvest.maps.budgets import Budget
 from tileharvest.maps.description import MapDescription
 from tileharvest.politeness.rules import Rules
@@ -45,4 +46,12 @@ async def test_after_a_signal_to_end_nothing_more_starts(tmp_path: Path, is_craw
     throttle = throttle_of(tmp_path, is_crawling=is_crawling)
     await throttle.open(Budget())
     assert (throttle.map.held is None) is is_crawling
+    await throttle.close()
+
+
+async def test_after_a_failure_of_the_queue_the_throttle_waits_for_nothing(tmp_path: Path) -> None:
+    throttle = throttle_of(tmp_path)
+    await throttle.open(Budget())
+    throttle._crawl.ending = QueueError("Redis does not answer")
+    await throttle._shared.close()
     await throttle.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tileharvest.errors import BudgetError
+from tileharvest.errors import BudgetError, QueueError
 from tileharvest.maps.budgets import OF_DAY
 from tileharvest.politeness.map_throttle import LOOK, MapThrottle
 from tileharvest.queue.controls import Controls
@@ -54,14 +54,16 @@ class CrawlThrottle:
         await self._look()
 
     async def close(self) -> None:
-        """Gives everything back. Closing twice is harmless, and so is closing what was not opened. Raises
-        QueueError."""
+        """Gives everything back, unless the queue has failed: what workers share is mostly kept by the same
+        Redis or disk, and a share ends by itself. Closing twice is harmless, and so is closing what was not
+        opened. Raises QueueError."""
         if self._looking is None:
             return
         looking, self._looking = self._looking, None
         await cancel(looking)
         try:
-            await self.map.close()
+            if not isinstance(self._crawl.ending, QueueError):
+                await self.map.close()
         finally:
             await self._shared.close()
 

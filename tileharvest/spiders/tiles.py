@@ -250,8 +250,8 @@ class TileSpider(Spider):
         requests = []
         for one, how in wanted:
             kept = harvest.walks.within_ground(one, asked)
-            new = kept and self._unrequested(kept, how)
-            if new:
+            new = None if kept is None else self._unrequested(kept, how)
+            if new is not None:
                 requests.append(self.ask(new, how))
         return requests
 

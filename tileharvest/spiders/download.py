@@ -216,11 +216,11 @@ class TileDownloadHandler:
         """Starts the next tiles of a block, for which there are so many places. Returns their number."""
         number = min(most, len(block.waiting))
         request, asked = block.request, block.request.method
-        if block.heads.is_avoided:
-            block.gets |= mask_of(block.waiting)
         transfers = []
         for _ in range(number):
             bit = block.waiting.popleft()
+            if block.heads.is_avoided:
+                block.gets |= 1 << bit
             method, terms = asked, block.terms
             if block.gets >> bit & 1 and asked == "HEAD":
                 # It asks whether the tile has changed. Any other GET is made because it has.

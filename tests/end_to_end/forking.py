@@ -14,6 +14,7 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -178,5 +179,6 @@ def _run(
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     finally:
-        # A process of multiprocessing leaves them out.
+        # As any program ends. A process of multiprocessing leaves out the second.
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()

@@ -225,9 +225,3 @@ def test_a_request_for_a_pushed_tile_is_itself_asked_as_a_block(folder: Path) ->
         asyncio.run(run(url))
     with pytest.raises(IgnoreRequest, match="not a tile of the map"):
         asyncio.run(run(f"http://{HOST}/other.png"))
-
-
-def test_a_pushed_tile_is_asked_also_if_the_walk_has_asked_it(folder: Path) -> None:
-    request = BlockRequest(f"http://{HOST}/#tile={LAYER}/{NEW}", method="HEAD", meta={"verbatim_url": True})
-    assert decided(folder, request, TileResult(LAYER, NEW, Outcome.NOTHING)) is None
-    assert request.block.mask == mask(NEW)

@@ -40,10 +40,7 @@ REFUSED: dict[Callable[[Any], object], tuple[str, list[Any]]] = {
         "write for example",
         ["", "GB", "2 GiB", "2 gb", "-1 MB", "1e3", "2 MB 3", "1000000 TB", "9" * 400],
     ),
-    parse_time: (
-        "is not a time of the day: write for example 04:00",
-        ["24:00", "4", "04:60", "4 am", ""],
-    ),
+    parse_time: ("is not a time of the day: write for example 04:00", ["24:00", "4", "04:60", "4 am", ""]),
     Delay.of: (
         r"is not a time to wait: write seconds.*, such as 0\.5 or \[0\.2, 0\.8\]",
         [-1, (0.8, 0.2), (1,), (1, 2, 3), float("nan"), float("inf"), 90_000],

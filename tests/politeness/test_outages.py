@@ -97,6 +97,15 @@ async def test_pauses_double_until_a_probe_finds_that_the_patience_has_ended(
     assert said in str(crawl.ending)
 
 
+async def test_a_host_that_forbids_what_it_has_never_given_is_up() -> None:
+    crawl = Crawl()
+    while crawl.outages.judged(HOST, URL, Answer(503), 1) is not None:
+        assert not crawl.down
+    crawl.status = 403
+    await crawl.probed(1.5)
+    assert (crawl.down, len(crawl.probes)) == (set(), 1)
+
+
 async def test_time_in_which_nobody_was_to_ask_takes_no_patience() -> None:
     crawl = Crawl()
     crawl.doubt()

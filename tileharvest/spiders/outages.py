@@ -192,7 +192,9 @@ class Outages:
                 was_claimed = False
                 continue
             answer = await self._probe(url)
-            if not self.is_in_doubt(answer):
+            is_refused = isinstance(answer, Answer) and answer.status in REFUSED
+            # What it has never given, a host may forbid.
+            if not self.is_in_doubt(answer) or (is_refused and host not in self._good):
                 break
             failure = answer_in_words(answer)
             if not is_down:

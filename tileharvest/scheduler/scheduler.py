@@ -258,10 +258,11 @@ class Scheduler(BaseScheduler):
         """Returns when the queue and the engine know of nothing to come, or when the crawl ends."""
 
         def nothing_waits() -> bool:
-            # A middleware may have dropped what was handed out, of which the engine tells nobody.
-            is_dropped = not self._crawler.engine.downloader.active
-            handed = (one for one in self.middleware.handed.values() if one.is_at_spider or not is_dropped)
-            return not self.has_pending_requests() and next(handed, None) is None
+            # A middleware may have dropped what was handed out, of which the engine tells nobody. Then
+            # nothing is being downloaded, and the request has not come to the spider.
+            is_downloading = bool(self._crawler.engine.downloader.active)
+            is_any_here = any(is_downloading or one.is_at_spider for one in self.middleware.handed.values())
+            return not (is_any_here or self.has_pending_requests())
 
         await self._until(nothing_waits)
 

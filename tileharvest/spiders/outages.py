@@ -193,7 +193,7 @@ class Outages:
                 continue
             answer = await self._probe(url)
             is_refused = isinstance(answer, Answer) and answer.status in REFUSED
-            # What it has never given, a host may forbid.
+            # A host that refuses what it has never answered well is up: it may forbid that.
             if not self.is_in_doubt(answer) or (is_refused and host not in self._good):
                 break
             failure = answer_in_words(answer)

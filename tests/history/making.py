@@ -180,11 +180,6 @@ def mark(harvest: HarvestRecord, tile: Tile) -> tuple[str | None, str | None, bo
     return (*known.remembered[bit], bool(known.trusted >> bit & 1)) if bit in known.remembered else None
 
 
-def is_trusted(harvest: HarvestRecord, *tiles: Tile) -> list[bool]:
-    marks = [mark(harvest, tile) for tile in tiles]
-    return [one is not None and one[2] for one in marks]
-
-
 def first_harvest(history: History) -> HarvestRecord:
     """One that has seen the pyramid and is not finished."""
     harvest = began(history)

@@ -52,6 +52,6 @@ async def test_after_a_signal_to_end_nothing_more_starts(tmp_path: Path, is_craw
 async def test_after_a_failure_of_the_queue_the_throttle_waits_for_nothing(tmp_path: Path) -> None:
     throttle = throttle_of(tmp_path)
     await throttle.open(Budget())
-    throttle._crawl.ending = QueueError("Redis does not answer")
+    throttle._crawl.end(QueueError("Redis does not answer"))
     await throttle._shared.close()
     await throttle.close()

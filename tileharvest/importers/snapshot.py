@@ -280,17 +280,14 @@ class SnapshotSite:
         Only files that may have changed are read, all together. Raises SiteError, also for a pointer of Git
         LFS in place of an image.
         """
-        unread = self.unread(latest)
+        first = {place: self._at_first_sight(place, version) for place, version in latest.items()}
+        verdicts = {place: verdict for place, verdict in first.items() if verdict is not None}
+        unread, images = [place for place in latest if place not in verdicts], {}
         bodies = self.snapshot.read([self.path(place) or "" for place in unread])
-        verdicts, images = {}, {}
-        for place, version in latest.items():
-            verdict = self._at_first_sight(place, version)
-            if verdict is None:
-                body = next(bodies)
-                verdict = self._judged(place, version, body, day)
-                if verdict.image is not None:
-                    images[verdict.image] = body
-            verdicts[place] = verdict
+        for place, body in zip(unread, bodies, strict=True):
+            verdict = verdicts[place] = self._judged(place, latest[place], body, day)
+            if verdict.image is not None:
+                images[verdict.image] = body
         return verdicts, images
 
     def _at_first_sight(self, place: Place, latest: Version | None) -> Verdict | None:

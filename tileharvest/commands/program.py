@@ -17,7 +17,7 @@ from scrapy.utils.misc import walk_modules_iter
 from scrapy.utils.project import ENVVAR, get_project_settings
 
 from tileharvest import commands
-from tileharvest.commands.terminal import close_output, write_error, write_line
+from tileharvest.commands.terminal import close_output, refuse, write_line
 from tileharvest.errors import ExitStatus, nearest, program
 from tileharvest.extensions.addon import TileHarvest
 
@@ -34,15 +34,13 @@ def main() -> None:
     try:
         init_env(os.environ.get("SCRAPY_PROJECT", "default"))
     except configparser.Error as error:
-        write_error(f"scrapy.cfg cannot be read: {error}")
-        sys.exit(ExitStatus.USAGE)
+        refuse(f"scrapy.cfg cannot be read: {error}")
     is_ours = os.environ.setdefault(ENVVAR, _OURS) == _OURS
     try:
         settings = get_project_settings()
     except (ImportError, ValueError) as error:
         # The settings of another project, whose name is wrong, or a part of which cannot be.
-        write_error(f"the settings {os.environ[ENVVAR]} cannot be loaded: {error}")
-        sys.exit(ExitStatus.USAGE)
+        refuse(f"the settings {os.environ[ENVVAR]} cannot be loaded: {error}")
     if is_ours and not closest_scrapy_cfg():
         # `genspider` writes a new spider into the present folder, not among the installed files.
         settings["NEWSPIDER_MODULE"] = ""
@@ -88,14 +86,12 @@ def _checked(argv: list[str], settings: Settings) -> list[str]:
         is_ours = word in names and hasattr(import_module(module), "Command")
     except ModuleNotFoundError as error:
         # Who has installed the scheduler alone has no commands.
-        write_error(f"{error.name} is not installed: the commands need TileHarvest with its extra `maps`")
-        sys.exit(ExitStatus.USAGE)
+        refuse(f"{error.name} is not installed: the commands need TileHarvest with its extra `maps`")
     settings.set("COMMANDS_MODULE", module if is_ours else "", priority="cmdline")
     others = [one.name for one in entry_points(group="scrapy.commands")]
     if not is_ours and word not in (scrapys := [*_commands("scrapy.commands"), *others]):
         hint = nearest(word, [*_commands(commands.__name__), *scrapys], f"{program()} alone lists them")
-        write_error(f"there is no command '{word}'; {hint}")
-        sys.exit(ExitStatus.USAGE)
+        refuse(f"there is no command '{word}'; {hint}")
     return argv
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 from scrapy.addons import AddonManager
 from scrapy.commands import ScrapyCommand
@@ -20,8 +20,8 @@ from scrapy.crawler import CrawlerProcessBase
 from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
-from tileharvest.commands.terminal import failing_clearly, write_error, write_json, write_line
-from tileharvest.errors import ConfigurationError, ExitStatus, nearest, program
+from tileharvest.commands.terminal import failing_clearly, refuse, write_json, write_line
+from tileharvest.errors import ConfigurationError, nearest, program
 from tileharvest.queue.settings import queue_kind
 from tileharvest.spiders.log import write_printable_lines
 from tileharvest.spiders.site_probe import SiteProbeSpider
@@ -121,7 +121,8 @@ class ProjectCommand(ScrapyCommand):
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         self._parser = parser
-        parser.error = _refuse  # type: ignore[method-assign]
+        # The parser's own method would write the usage above the line.
+        parser.error = refuse  # type: ignore[method-assign]
         parser.usage = f"{program()} {self.word} [options] {self.form or self.arguments}"
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         width = shutil.get_terminal_size().columns - 2
@@ -142,7 +143,7 @@ class ProjectCommand(ScrapyCommand):
         try:
             super().process_options(args, opts)
         except OSError as error:
-            _refuse(f"the file of --pidfile cannot be written: {error}")
+            refuse(f"the file of --pidfile cannot be written: {error}")
         settings = self.settings
         is_named = (settings.getpriority("LOG_LEVEL") or 0) >= SETTINGS_PRIORITIES["cmdline"]
         if self.log_level is not None and not is_named:
@@ -275,12 +276,6 @@ def _paths(settings: BaseSettings, name: str, usual: Any) -> list[Any]:
     # A policy may be named by a word, too.
     is_class = isinstance(usual, str) and _CLASS.fullmatch(usual) and name != "REFERRER_POLICY"
     return [settings[name]] if is_class or name == "SEGMENT_RESOLVER" else []
-
-
-def _refuse(message: str) -> NoReturn:
-    """Ends the process with a line about a wrong option. A parser's own `error` writes the usage above it."""
-    write_error(message)
-    sys.exit(ExitStatus.USAGE)
 
 
 def ask_site(process: CrawlerProcessBase | None, **arguments: Any) -> SiteProbeSpider:

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -86,6 +86,12 @@ def stopped_by_signals(said: str) -> Iterator[None]:
 def write_error(message: str) -> None:
     """Writes one line on stderr."""
     sys.stderr.write(f"{printable(f'error: {message}')}\n")
+
+
+def refuse(message: str) -> NoReturn:
+    """Ends the process with a line on stderr about wrong usage."""
+    write_error(message)
+    sys.exit(ExitStatus.USAGE)
 
 
 def say(line: str) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from importlib.metadata import version
 
 from scrapy.commands import version as scrapys
 
-from tileharvest.commands.terminal import write_error, write_line
-from tileharvest.errors import ExitStatus, program
+from tileharvest.commands.terminal import refuse, write_line
+from tileharvest.errors import program
 
 
 class Command(scrapys.Command):
@@ -18,7 +17,6 @@ class Command(scrapys.Command):
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         if args:
-            write_error(f"write {program()} version [-v]")
-            sys.exit(ExitStatus.USAGE)
+            refuse(f"write {program()} version [-v]")
         write_line(f"TileHarvest {version('tileharvest')}")
         super().run(args, opts)

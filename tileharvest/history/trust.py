@@ -276,9 +276,9 @@ def _is_trusted(connection: Connection, harvest: int, layer: int) -> bool:
 
 
 def _skipping(connection: Connection, harvest: int, layer: int) -> list[_Tops]:
-    its = select(blocks.c.zoom, blocks.c.column, blocks.c.row, blocks.c.skips)
-    its = its.where(blocks.c.layer == layer, blocks.c.harvest == harvest, blocks.c.skips != 0)
-    return [(row.zoom, row.column, row.row, row.skips) for row in connection.execute(its)]
+    its = (blocks.c.layer == layer, blocks.c.harvest == harvest, blocks.c.skips != 0)
+    query = select(blocks.c.zoom, blocks.c.column, blocks.c.row, blocks.c.skips).where(*its)
+    return [(row.zoom, row.column, row.row, row.skips) for row in connection.execute(query)]
 
 
 def spared_by(connection: Connection, harvest: int, layer: int) -> Spared | None:

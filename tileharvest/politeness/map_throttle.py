@@ -214,14 +214,14 @@ class MapThrottle:
         Returns 0 as soon as anything holds requests back.
         """
         state = self._hosts[host]
-        while self.held is None and (free := self.concurrency(host) - state.on_the_way) <= 0:
+        while (held := self.held) is None and (free := self.concurrency(host) - state.on_the_way) <= 0:
             if self._is_idle or state.share_ends <= self._clock():
                 self._is_idle = False
                 await self._extend(host)
             else:
                 self._freed.clear()
                 await self._freed.wait()
-        if self.held is not None:
+        if held is not None:
             return 0
         # Where a delay or a rest must be kept, one starts at a time.
         is_paced = state.rests_until > self._clock() or bool(self._limits(host))

@@ -424,7 +424,7 @@ class Scheduler(BaseScheduler):
         """Tells the queue all that is meant for it, and takes in what it answers, with so many leases at
         most."""
         self._has_changed.clear()
-        pushed, (ended, self._ended) = [*self._pushed], (self._ended, [])
+        pushed, ended, self._ended = self._pushed.copy(), self._ended, []
         entries = [entry for entry, _ in pushed]
         held = [handed.lease for handed in self.middleware.handed.values()]
         held += [lease for _, _, lease, _ in self._ready]
